@@ -1,0 +1,212 @@
+# Podlane: one Makefile for everything. `make help` lists the targets.
+
+VERSION := 0.1.0
+O ?= build
+PREFIX ?= /usr
+DESTDIR ?=
+CNI_BIN ?= /opt/cni/bin
+V ?= 0
+SAN ?=
+CC ?= gcc
+PKG_CONFIG ?= pkg-config
+CFLAGS ?= -O2 -g
+
+.DEFAULT_GOAL := all
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)';)
+
+# --- packages ---------------------------------------------------------------
+
+# What pkg-config must know, and the Debian package that brings it.
+PKGS := libnl-3.0=libnl-3-dev libnl-route-3.0=libnl-route-3-dev \
+	libcjson=libcjson-dev libcap=libcap-dev libevent_core=libevent-dev
+BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
+	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
+RUN_DEBS := gnuplot-nox procps
+TEST_DEBS := libcmocka-dev iproute2 nftables iperf3 jq util-linux \
+	containernetworking-plugins mandoc
+NEED_NOTHING := deps deps-run deps-check quickstart check clean help lint
+
+ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
+ifeq ($(shell command -v $(PKG_CONFIG)),)
+$(error pkg-config is missing. Install it with: apt-get install \
+--no-install-recommends pkg-config (or everything with: make deps))
+endif
+MISSING := $(shell for p in $(PKGS); do $(PKG_CONFIG) --exists $${p%%=*} || \
+	echo $${p\#*=}; done; echo '\#include <uthash.h>' | \
+	$(CC) -E - >/dev/null 2>&1 || echo uthash-dev)
+ifneq ($(MISSING),)
+$(error missing: $(MISSING). Install with: apt-get install \
+--no-install-recommends $(MISSING) (or everything with: make deps))
+endif
+endif
+
+# --- flags ------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	-Wpointer-arith -Wformat=2 -Wvla -Wundef
+ifeq ($(CI),true)
+WARN += -Werror
+endif
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+pkgs = $(if $(1),$(shell $(PKG_CONFIG) $(2) $(1)))
+override CFLAGS := -std=gnu11 -fPIC -fvisibility=default \
+	-fstack-protector-strong $(WARN) $(SANFLAGS) $(CFLAGS)
+override CPPFLAGS := -I. -D_GNU_SOURCE -DPL_VERSION='"$(VERSION)"' \
+	$(call pkgs,libnl-3.0 libcjson,--cflags) $(CPPFLAGS)
+override LDFLAGS := $(SANFLAGS) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
+
+# Optional parts, found by themselves.
+HAVE_VERBS := $(shell $(PKG_CONFIG) --exists libibverbs librdmacm 2>/dev/null \
+	&& echo yes || echo no)
+HAVE_CUDA := $(shell command -v nvcc >/dev/null 2>&1 && echo yes || echo no)
+
+# --- what is built ----------------------------------------------------------
+
+# A folder's sources make one archive, except the X_main.c of its programs.
+FOLDERS := common ipam plugin shm rdma daemonset bench
+mains = $(wildcard $(1)/*_main.c)
+srcs = $(filter-out $(call mains,$(1)),$(wildcard $(1)/*.c))
+objs = $(patsubst %.c,$(O)/%.o,$(1))
+ar = $(if $(call srcs,$(1)),$(O)/$(1)/lib$(1).a)
+
+PROGRAMS := $(foreach m,$(foreach f,$(FOLDERS),$(call mains,$(f))),\
+	$(O)/$(subst _main.c,,$(m)))
+CNI_PROGRAMS := $(filter $(O)/plugin/% $(O)/ipam/%,$(PROGRAMS))
+UNIT := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/test_*.c))
+TESTPROGS := $(patsubst %.c,$(O)/%,$(wildcard tests/system/*.c))
+EXAMPLES := $(patsubst %.c,$(O)/%,$(wildcard shm/examples/*.c))
+SONAME := libpodlane.so.1
+LIBS_SHM := $(O)/shm/libpodlane.a $(O)/shm/$(SONAME)
+# The pods' library: shm/ and what it uses of common/, libc only.
+SHM_OBJS = $(call objs,$(call srcs,shm)) \
+	$(patsubst %,$(O)/common/%.o,err util fdpass)
+
+AR_plugin = $(call ar,plugin) $(call ar,ipam) $(call ar,common)
+AR_ipam = $(call ar,ipam) $(call ar,common)
+AR_daemonset = $(foreach f,daemonset rdma shm ipam common,$(call ar,$(f)))
+AR_bench = $(foreach f,bench rdma shm common,$(call ar,$(f)))
+AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
+	$(call ar,$(f)))
+PK_plugin := libcjson libnl-route-3.0 libnl-3.0 libcap
+PK_ipam := libcjson
+PK_daemonset := libcjson libnl-route-3.0 libnl-3.0 libcap libevent_core
+PK_bench := libcjson
+LD_bench := -lm -lpthread
+LD_tests := -lm -lpthread
+folder = $(firstword $(subst /, ,$(1)))
+
+all: $(PROGRAMS) $(LIBS_SHM) $(EXAMPLES)
+
+$(O)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+define archive
+$(O)/$(1)/lib$(1).a: $$(call objs,$$(call srcs,$(1)))
+	$$(call say,AR,$$@)rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach f,$(FOLDERS),$(eval $(call archive,$(f))))
+
+define program
+$(O)/$(1): $(O)/$(1)_main.o $$(AR_$(call folder,$(1)))
+	$$(call say,LD,$$@)$$(CC) $$(CFLAGS) -o $$@ $$< \
+		-Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
+		$$(LDFLAGS) $$(call pkgs,$$(PK_$(call folder,$(1))),--libs) \
+		$$(LD_$(call folder,$(1))) -lm
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call program,$(patsubst $(O)/%,%,$(p)))))
+
+$(O)/shm/libpodlane.a: $(SHM_OBJS)
+	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+$(O)/shm/$(SONAME): $(SHM_OBJS) shm/podlane.map
+	$(call say,LD,$@)$(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) \
+		-Wl,--version-script=shm/podlane.map -o $@ $(SHM_OBJS) $(LDFLAGS)
+	@ln -sf $(SONAME) $(@D)/libpodlane.so
+
+$(O)/shm/examples/%: shm/examples/%.c $(O)/shm/libpodlane.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< \
+		$(O)/shm/libpodlane.a $(LDFLAGS)
+$(O)/tests/unit/%: tests/unit/%.c $(AR_tests)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
+		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
+		$(call pkgs,cmocka $(PK_daemonset),--libs) $(LD_tests)
+$(O)/tests/system/%: tests/system/%.c $(AR_tests)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
+		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
+		$(call pkgs,$(PK_daemonset),--libs) $(LD_tests)
+
+tests: $(UNIT) $(TESTPROGS)
+-include $(shell find $(O) -name '*.d' 2>/dev/null)
+
+# --- the two commands of the README -------------------------------------------
+
+deps-run: DEBS := $(BUILD_DEBS) $(RUN_DEBS)
+deps deps-check: DEBS := $(BUILD_DEBS) $(RUN_DEBS) $(TEST_DEBS)
+deps deps-run deps-check:
+	@missing=; for p in $(DEBS); do \
+		dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | \
+		grep -qx installed || missing="$$missing $$p"; done; \
+	[ -z "$$missing" ] && exit 0; echo "installing:$$missing"; \
+	[ "$$(id -u)" = 0 ] || { echo "make: as root, run: apt-get install \
+	--no-install-recommends$$missing" >&2; exit 1; }; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get -qq update && apt-get -qq -y install \
+		--no-install-recommends $$missing >/dev/null
+
+quickstart: deps-run
+	$(Q)exec bench/quickstart.sh "$(MAKE)" "$(O)"
+
+check: deps-check
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all tests
+	$(Q)O=$(O) tests/run $(TESTS)
+
+lint:
+	$(Q)tests/lint.sh
+
+# --- install ------------------------------------------------------------------
+
+MAN := $(wildcard man/*.[1-8])
+LIBDIR := $(PREFIX)/lib
+SBIN := podlaned
+install: all
+	$(Q)set -e; D='$(DESTDIR)'; P="$$D$(PREFIX)"; \
+	install -d "$$D$(CNI_BIN)" "$$P/bin" "$$P/sbin" "$$P/include" \
+		"$$D$(LIBDIR)/pkgconfig"; \
+	install -m 755 $(CNI_PROGRAMS) "$$D$(CNI_BIN)"; \
+	for p in $(filter-out $(CNI_PROGRAMS),$(PROGRAMS)); do \
+		case " $(SBIN) " in *" $${p##*/} "*) d=sbin;; *) d=bin;; esac; \
+		install -m 755 $$p "$$P/$$d"; done; \
+	install -m 644 shm/podlane.h "$$P/include"; \
+	install -m 644 $(O)/shm/libpodlane.a "$$D$(LIBDIR)"; \
+	install -m 755 $(O)/shm/$(SONAME) "$$D$(LIBDIR)"; \
+	ln -sf $(SONAME) "$$D$(LIBDIR)/libpodlane.so"; \
+	sed -e 's|@PREFIX@|$(PREFIX)|;s|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@VERSION@|$(VERSION)|' shm/podlane.pc.in \
+		> "$$D$(LIBDIR)/pkgconfig/podlane.pc"; \
+	for m in $(MAN); do d="$$P/share/man/man$${m##*.}"; install -d "$$d"; \
+		install -m 644 $$m "$$d"; done
+
+clean:
+	rm -rf $(O)
+
+config:
+	@echo "version $(VERSION)"; echo "RDMA verbs: $(HAVE_VERBS)"; \
+	echo "CUDA: $(HAVE_CUDA)"; echo "sanitizers: $(or $(SAN),none)"
+
+help:
+	@echo 'make quickstart   install what is missing, build, run the comparison'; \
+	echo 'make check        install what is missing, build, run all tests'; \
+	echo 'make deps         install the Debian packages that all of it needs'; \
+	echo 'make              build into $$O (build); V=1 shows the commands'; \
+	echo 'make install      DESTDIR= PREFIX=/usr CNI_BIN=/opt/cni/bin'; \
+	echo 'make lint         check the rules of the code'; \
+	echo 'make config       show what was found on this machine'; \
+	echo 'SAN=address,undefined   build with sanitizers (give O= too)'; \
+	echo 'TESTS="unit/test_x system/y.sh"   only these, with check'
+
+.PHONY: all tests deps deps-run deps-check quickstart check lint install clean \
+	config help

@@ -1,0 +1,141 @@
+/* common/json.c - typed, checked access to cJSON objects */
+#include "common/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/util.h"
+
+#define JSON_FILE_MAX (64u << 20)
+
+static void position(const char *text, const char *at, int *line, int *col)
+{
+	*line = 1;
+	*col = 1;
+	for (; text < at; text++) {
+		if (*text == '\n') {
+			++*line;
+			*col = 1;
+		} else {
+			++*col;
+		}
+	}
+}
+
+int pl_json_parse(const char *text, size_t len, cJSON **out, struct pl_err *err)
+{
+	const char *end = NULL;
+	cJSON *j = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+	int line, col;
+
+	while (j && end < text + len && *end && strchr(" \t\r\n", *end))
+		end++;
+	if (j && (end == text + len || !*end)) {
+		*out = j;
+		return 0;
+	}
+	cJSON_Delete(j);
+	position(text, end ? end : text, &line, &col);
+	return pl_err_set(err, EINVAL, "not valid JSON at line %d column %d",
+			  line, col);
+}
+
+int pl_json_load(const char *path, cJSON **out, struct pl_err *err)
+{
+	pl_auto_free char *text = NULL;
+	size_t len;
+	int rc = pl_file_read(path, JSON_FILE_MAX, &text, &len, err);
+
+	if (rc < 0)
+		return rc;
+	rc = pl_json_parse(text, len, out, err);
+	if (rc < 0)
+		pl_err_prefix(err, "%s", path);
+	return rc;
+}
+
+static const cJSON *find(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return v && !cJSON_IsNull(v) ? v : NULL;
+}
+
+static int wrong(struct pl_err *err, const char *where, const char *key,
+		 const char *want)
+{
+	return pl_err_set(err, EINVAL, "%s%s%s must be %s", where,
+			  *where ? "." : "", key, want);
+}
+
+int pl_json_str(const cJSON *obj, const char *where, const char *key,
+		const char **out, struct pl_err *err)
+{
+	const cJSON *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsString(v))
+		return wrong(err, where, key, "a string");
+	*out = v->valuestring;
+	return 1;
+}
+
+int pl_json_bool(const cJSON *obj, const char *where, const char *key,
+		 bool *out, struct pl_err *err)
+{
+	const cJSON *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsBool(v))
+		return wrong(err, where, key, "true or false");
+	*out = cJSON_IsTrue(v);
+	return 1;
+}
+
+int pl_json_int(const cJSON *obj, const char *where, const char *key,
+		int64_t min, int64_t max, int64_t *out, struct pl_err *err)
+{
+	const cJSON *v = find(obj, key);
+	double d;
+
+	if (!v)
+		return 0;
+	d = cJSON_IsNumber(v) ? v->valuedouble : NAN;
+	if (!(d >= (double)min && d <= (double)max) || d != floor(d) ||
+	    fabs(d) > 9007199254740992.0)
+		return pl_err_set(err, EINVAL,
+				  "%s%s%s must be a whole number from %lld to %lld",
+				  where, *where ? "." : "", key,
+				  (long long)min, (long long)max);
+	*out = (int64_t)d;
+	return 1;
+}
+
+int pl_json_obj(const cJSON *obj, const char *where, const char *key,
+		const cJSON **out, struct pl_err *err)
+{
+	const cJSON *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsObject(v))
+		return wrong(err, where, key, "an object");
+	*out = v;
+	return 1;
+}
+
+int pl_json_arr(const cJSON *obj, const char *where, const char *key,
+		const cJSON **out, struct pl_err *err)
+{
+	const cJSON *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsArray(v))
+		return wrong(err, where, key, "a list");
+	*out = v;
+	return 1;
+}

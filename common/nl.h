@@ -1,0 +1,120 @@
+/*
+ * common/nl.h - links, addresses, routes by libnl-route, with our errors
+ *
+ * A pl_nl is one route netlink socket, bound to the namespace that the thread
+ * was in when it was opened. Calls are synchronous. Dumps that the kernel
+ * interrupted are retried. Not for several threads at once. libnl's error
+ * numbers are translated here and nowhere else.
+ */
+#ifndef COMMON_NL_H
+#define COMMON_NL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/inet.h"
+
+struct nl_sock;
+
+struct pl_nl {
+	struct nl_sock *sock;
+};
+
+#define PL_IFNAME_BYTES 16
+
+struct pl_link {
+	int index;
+	int master;		/* 0: none */
+	int peer_index;		/* a veth's other end, else 0 */
+	unsigned int flags;	/* IFF_... */
+	uint32_t mtu;
+	uint8_t mac[6];
+	char name[PL_IFNAME_BYTES];
+	char kind[16];		/* "veth", "bridge", "vxlan", "" */
+};
+
+/* netns_fd: open it in that namespace; -1: the current one. */
+int pl_nl_open(struct pl_nl *nl, int netns_fd, struct pl_err *err);
+void pl_nl_close(struct pl_nl *nl);
+
+/* -ENODEV when there is none. */
+int pl_nl_link_get(struct pl_nl *nl, const char *name, struct pl_link *out,
+		   struct pl_err *err);
+/* Each link of the namespace; a callback that returns nonzero ends it. */
+int pl_nl_link_each(struct pl_nl *nl,
+		    int (*fn)(const struct pl_link *link, void *arg),
+		    void *arg, struct pl_err *err);
+int pl_nl_link_del(struct pl_nl *nl, int index, struct pl_err *err);
+
+/* -EEXIST when the name is taken. mac NULL: the kernel's choice. */
+int pl_nl_bridge_add(struct pl_nl *nl, const char *name, uint32_t mtu,
+		     const uint8_t *mac, struct pl_err *err);
+
+struct pl_veth {
+	const char *name;		/* here */
+	const char *peer_name;		/* in peer_netns_fd */
+	int peer_netns_fd;		/* -1: here */
+	uint32_t mtu;			/* 0: the kernel's */
+	const uint8_t *mac;		/* of the peer; NULL: the kernel's */
+	int master;			/* of our end; 0: none */
+	bool up;			/* set our end up in the same request */
+};
+/* One request makes both ends where they belong. */
+int pl_nl_veth_add(struct pl_nl *nl, const struct pl_veth *v,
+		   struct pl_err *err);
+
+struct pl_vxlan {
+	const char *name;
+	uint32_t vni;
+	struct pl_addr local;		/* the node's address */
+	uint16_t port;			/* UDP */
+	int link;			/* underlay's index; 0: by route */
+	uint32_t mtu;
+	const uint8_t *mac;
+};
+int pl_nl_vxlan_add(struct pl_nl *nl, const struct pl_vxlan *v,
+		    struct pl_err *err);
+
+/* master: -1 leave, 0 release. mtu 0: leave. up: -1 leave, 0 down, 1 up. */
+int pl_nl_link_set(struct pl_nl *nl, int index, int master, uint32_t mtu,
+		   int up, struct pl_err *err);
+
+/* -EEXIST when it is there. nodad: no duplicate address detection (IPv6). */
+int pl_nl_addr_add(struct pl_nl *nl, int index, const struct pl_prefix *addr,
+		   bool nodad, struct pl_err *err);
+int pl_nl_addr_del(struct pl_nl *nl, int index, const struct pl_prefix *addr,
+		   struct pl_err *err);
+int pl_nl_addr_each(struct pl_nl *nl, int index,
+		    int (*fn)(const struct pl_prefix *addr, void *arg),
+		    void *arg, struct pl_err *err);
+
+struct pl_route {
+	struct pl_prefix dst;		/* len 0: default */
+	struct pl_addr gw;		/* family 0: on link */
+	int index;			/* output link */
+	bool onlink;			/* gw is reachable though no route says so */
+	uint32_t mtu, advmss, priority, table;	/* 0: unset, main */
+	int scope;			/* -1: the usual for gw */
+};
+/* replace: no error when it is there. */
+int pl_nl_route_add(struct pl_nl *nl, const struct pl_route *r, bool replace,
+		    struct pl_err *err);
+int pl_nl_route_del(struct pl_nl *nl, const struct pl_route *r,
+		    struct pl_err *err);
+int pl_nl_route_each(struct pl_nl *nl, int family,
+		     int (*fn)(const struct pl_route *r, void *arg), void *arg,
+		     struct pl_err *err);
+
+/* Permanent neighbour; replaces one that is there. */
+int pl_nl_neigh_set(struct pl_nl *nl, int index, const struct pl_addr *ip,
+		    const uint8_t *mac, struct pl_err *err);
+int pl_nl_neigh_del(struct pl_nl *nl, int index, const struct pl_addr *ip,
+		    struct pl_err *err);
+/* vxlan: frames to mac go to the node at dst. Replaces. */
+int pl_nl_fdb_set(struct pl_nl *nl, int index, const uint8_t *mac,
+		  const struct pl_addr *dst, struct pl_err *err);
+int pl_nl_fdb_del(struct pl_nl *nl, int index, const uint8_t *mac,
+		  const struct pl_addr *dst, struct pl_err *err);
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * rdma/carrier.h - carriers move bytes from a segment to its replica
+ *
+ * Theory of operation
+ *
+ * A carrier connects this agent with the agents of other nodes. It has one data
+ * operation, an ordered one-sided write:
+ *
+ *     put(peer, key, offset, local address, length)
+ *
+ * which makes the peer's memory registered under key equal to the local memory,
+ * at the same offset. Puts with the same key land in the order of their calls; a
+ * put of at most PL_PUT_WORDS_MAX bytes whose offset and length are multiples of
+ * 8 lands as whole 64-bit words, after all earlier puts of that key. A put may
+ * be repeated: it writes the same bytes at the same place. With PL_PUT_NOTIFY
+ * the peer's notify callback runs for key after this put has landed.
+ *
+ * Local memory of a put must stay mapped and its bytes in place until the
+ * carrier reports it done; `done` is called once for each put that asked for it
+ * (a whole tail of earlier puts of the same key is then done as well), or with
+ * a negative errno when the connection broke first.
+ *
+ * Beside puts a carrier brings ordered control messages between the agents.
+ * The tcp carrier sends all of it over a few TCP connections per pair of nodes:
+ * control messages use the first, each key uses one. So there is no order
+ * between a message and a put, except: a message sent with `after` = key is
+ * delivered after all earlier puts of that key (tcp: on that key's connection).
+ *
+ * All calls and callbacks are made on the event loop's one thread. A callback
+ * may call the carrier, but not destroy it.
+ */
+#ifndef RDMA_CARRIER_H
+#define RDMA_CARRIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/inet.h"
+
+struct event_base;		/* libevent */
+struct pl_carrier;
+struct pl_carrier_peer;		/* one remote node */
+
+#define PL_PUT_NOTIFY 0x1u
+#define PL_PUT_WORDS_MAX 128u
+#define PL_CARRIER_MSG_MAX 4096u
+
+struct pl_carrier_cb {
+	/* Connected and introduced: name is the peer node's. */
+	void (*up)(void *arg, struct pl_carrier_peer *peer);
+	/*
+	 * The connection broke, or couldn't be made (reason: negative errno).
+	 * The carrier goes on trying for peers that this side wants; puts and
+	 * messages that were queued are dropped (their done runs before this).
+	 */
+	void (*down)(void *arg, struct pl_carrier_peer *peer, int reason);
+	/* A control message, at most PL_CARRIER_MSG_MAX bytes. */
+	void (*message)(void *arg, struct pl_carrier_peer *peer,
+			const void *data, size_t len);
+	/* A put with PL_PUT_NOTIFY has landed; user as given to expose. */
+	void (*notify)(void *arg, struct pl_carrier_peer *peer, uint64_t key,
+		       void *user);
+};
+
+struct pl_carrier_config {
+	const char *node;		/* own name */
+	struct pl_addr listen_addr;	/* node address to listen on */
+	uint16_t port;
+	int connections;		/* per pair of nodes; 0: default */
+	struct event_base *base;
+	struct pl_carrier_cb cb;
+	void *arg;			/* of the callbacks */
+};
+
+struct pl_carrier_stats {
+	uint64_t put_bytes, puts, messages, received_bytes, received_puts;
+	uint64_t syscalls;
+};
+
+typedef void (*pl_put_done)(void *user, int status);
+
+/* What an implementation provides; everybody else calls pl_carrier_*. */
+struct pl_carrier_ops {
+	const char *name;		/* "tcp", "verbs": a lane's path */
+	int (*create)(const struct pl_carrier_config *cfg,
+		      struct pl_carrier **out, struct pl_err *err);
+	void (*destroy)(struct pl_carrier *c);
+	struct pl_carrier_peer *(*peer_get)(struct pl_carrier *c,
+					    const char *node,
+					    const struct pl_addr *addr,
+					    uint16_t port);
+	void (*peer_forget)(struct pl_carrier_peer *p);
+	int (*expose)(struct pl_carrier_peer *p, int fd, void *map,
+		      size_t len, void *user, uint64_t *key);
+	void (*revoke)(struct pl_carrier_peer *p, uint64_t key);
+	int (*source)(struct pl_carrier_peer *p, int fd, const void *map,
+		      size_t len, uint64_t *source);
+	void (*source_end)(struct pl_carrier_peer *p, uint64_t source);
+	int (*put)(struct pl_carrier_peer *p, uint64_t source, uint64_t key,
+		   uint64_t offset, const void *local, size_t len,
+		   unsigned int flags, pl_put_done done, void *user);
+	int (*message)(struct pl_carrier_peer *p, const void *data, size_t len,
+		       uint64_t after);
+	size_t (*queued)(const struct pl_carrier_peer *p);
+	void (*stats)(const struct pl_carrier_peer *p,
+		      struct pl_carrier_stats *st);
+};
+
+/* First member of every implementation's carrier and peer. */
+struct pl_carrier {
+	const struct pl_carrier_ops *ops;
+};
+
+struct pl_carrier_peer {
+	struct pl_carrier *carrier;
+	char node[64];
+	bool is_up;
+	void *user;			/* the agent's, NULL at first */
+};
+
+extern const struct pl_carrier_ops pl_carrier_tcp;
+
+static inline int pl_carrier_create(const struct pl_carrier_ops *ops,
+				    const struct pl_carrier_config *cfg,
+				    struct pl_carrier **out,
+				    struct pl_err *err)
+{
+	return ops->create(cfg, out, err);
+}
+
+/* Ends every connection; no callback runs any more. */
+static inline void pl_carrier_destroy(struct pl_carrier *c)
+{
+	c->ops->destroy(c);
+}
+
+/*
+ * The peer of this name; connects to it (and reconnects, with back-off) when
+ * no connection is there. Both sides may do so at once: one connection set
+ * survives. A changed address replaces the old one. A peer that connects to us
+ * appears by the `up` callback without this call.
+ */
+static inline struct pl_carrier_peer *
+pl_carrier_peer_get(struct pl_carrier *c, const char *node,
+		    const struct pl_addr *addr, uint16_t port)
+{
+	return c->ops->peer_get(c, node, addr, port);
+}
+
+/* Stop trying, close, free. Its keys and sources are gone. No down callback. */
+static inline void pl_carrier_peer_forget(struct pl_carrier_peer *p)
+{
+	p->carrier->ops->peer_forget(p);
+}
+
+/*
+ * Let this peer, and no other, put into [map, map + len), a writable mapping of
+ * fd that stays valid until pl_carrier_revoke. The key is not guessable from
+ * other keys. Survives reconnection of the peer.
+ */
+static inline int pl_carrier_expose(struct pl_carrier_peer *p, int fd,
+				    void *map, size_t len, void *user,
+				    uint64_t *key)
+{
+	return p->carrier->ops->expose(p, fd, map, len, user, key);
+}
+
+/* After this no put of that key writes any more, nor is notify called. */
+static inline void pl_carrier_revoke(struct pl_carrier_peer *p, uint64_t key)
+{
+	p->carrier->ops->revoke(p, key);
+}
+
+/*
+ * Register memory that puts read from (verbs: a memory region); tcp needs
+ * none, but callers register always.
+ */
+static inline int pl_carrier_source(struct pl_carrier_peer *p, int fd,
+				    const void *map, size_t len,
+				    uint64_t *source)
+{
+	return p->carrier->ops->source(p, fd, map, len, source);
+}
+
+/* Puts of it that are queued are completed from memory or dropped first. */
+static inline void pl_carrier_source_end(struct pl_carrier_peer *p,
+					 uint64_t source)
+{
+	p->carrier->ops->source_end(p, source);
+}
+
+/*
+ * Queue a put. local points into the source, and offset is where it goes in
+ * the peer's memory. done may be NULL. -ENOTCONN: the peer is not up; -ENOBUFS:
+ * the queue is full, go on after a done callback. A put of at most
+ * PL_PUT_WORDS_MAX bytes may be copied at once: its words are those of the
+ * time of the call.
+ */
+static inline int pl_carrier_put(struct pl_carrier_peer *p, uint64_t source,
+				 uint64_t key, uint64_t offset,
+				 const void *local, size_t len,
+				 unsigned int flags, pl_put_done done,
+				 void *user)
+{
+	return p->carrier->ops->put(p, source, key, offset, local, len, flags,
+				    done, user);
+}
+
+/* Queue a control message; it is copied. after: a key of the peer, 0: none. */
+static inline int pl_carrier_message(struct pl_carrier_peer *p,
+				     const void *data, size_t len,
+				     uint64_t after)
+{
+	return p->carrier->ops->message(p, data, len, after);
+}
+
+/* Bytes queued and not yet handed to the network: for back-pressure. */
+static inline size_t pl_carrier_queued(const struct pl_carrier_peer *p)
+{
+	return p->carrier->ops->queued(p);
+}
+
+static inline void pl_carrier_stats(const struct pl_carrier_peer *p,
+				    struct pl_carrier_stats *st)
+{
+	p->carrier->ops->stats(p, st);
+}
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * shm/layout.h - layouts of shared memory, version 1
+ *
+ * Theory of operation
+ *
+ * A segment is a memfd that one party writes. It starts with a control block of
+ * PL_SEG_CTL_BYTES, of which each cache line (64 bytes) has one kind of traffic,
+ * and goes on with data at PL_SEG_CTL_BYTES. The owner maps it read-write, then
+ * seals it with PL_SEG_SEALS; whoever gets it from a pod checks the seals, the
+ * size, and this header (once, on a private copy) before the first use.
+ *
+ * Lane. Party A owns segment S_A: the ring A -> B, A's head (bytes ever written
+ * to that ring), A's tail (bytes ever consumed from the ring B -> A in S_B), its
+ * state and its wait words. B sees S_A read-only (or, across nodes, a replica
+ * that B's agent writes at the same offsets).
+ *
+ *   head, state  release stores by the owner after ring data;
+ *   tail         release store after the bytes were read;
+ *   readers      acquire loads, then 0 <= head - tail <= ring_bytes is checked.
+ *
+ * Wake-ups (Dekker): the sleeper stores a fresh nonzero number to its wait word
+ * (rx_wait for data or end, tx_wait for space), issues a seq_cst fence, looks
+ * again, then polls its doorbell. The waker stores head (or tail, or state),
+ * issues a seq_cst fence, loads the wait word; if nonzero and not the number it
+ * rang for last, it writes one byte to the doorbell (never waiting: a full
+ * socket already holds a wake-up). The sleeper stores 0 when it is awake.
+ *
+ * Across nodes. Agents replicate the counters block (PL_LANE_COUNTERS_OFF,
+ * PL_LANE_COUNTERS_BYTES: head, state and tail lines) and the ring. Wait words
+ * are local to a hop: in a pod's own segment the pod writes them for its agent,
+ * in the replica the agent writes them for its pod.
+ *
+ * Region. The owner writes data, then log[version % PL_REGION_LOG] = range,
+ * then version = version + 1 (release). Sleepers FUTEX_WAIT on the low 32 bits
+ * of version (a read-only mapping suffices, FUTEX_WAIT is not private); the
+ * owner FUTEX_WAKEs. The agent follows the log to know what to replicate;
+ * when it falls behind by PL_REGION_LOG or more it sends everything. In a
+ * replica the agent writes version (after the bytes) and state; the log is
+ * unused.
+ *
+ * The agent's wish to be woken at a publish is in a segment of one page per
+ * region that the agent writes and the owner reads: struct pl_region_watch.
+ * The bell is the region's socket pair.
+ */
+#ifndef SHM_LAYOUT_H
+#define SHM_LAYOUT_H
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+/* Debian 12's libc header has no name for it (Linux 6.3). */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#define PL_SEG_SEALS \
+	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+#define PL_CACHELINE 64
+/* Largest page size of the supported machines: data can be mapped twice. */
+#define PL_SEG_CTL_BYTES 65536u
+
+#define PL_LANE_MAGIC 0x314e414c2d4c50ull	/* "PL-LAN1" */
+#define PL_REGION_MAGIC 0x314745522d4c50ull	/* "PL-REG1" */
+#define PL_WATCH_MAGIC 0x315441572d4c50ull	/* "PL-WAT1" */
+#define PL_LAYOUT_VERSION 1u
+
+/* state of a lane's owner; only ever moves up */
+enum {
+	PL_STATE_OPEN = 0,
+	PL_STATE_SHUT = 1,	/* head is final, still receiving */
+	PL_STATE_CLOSED = 2,	/* head is final, nobody receives any more */
+	PL_STATE_DEAD = 3,	/* agents only: the owner died, head is final */
+};
+
+struct pl_lane_seg {
+	/* line 0: written before it is handed out, constant then */
+	uint64_t magic;
+	uint32_t version;
+	uint32_t ring_bytes;		/* power of two */
+	uint8_t pad0[48];
+	/* line 1 */
+	_Atomic uint64_t head;
+	_Atomic uint64_t state;
+	uint8_t pad1[48];
+	/* line 2 */
+	_Atomic uint64_t tail;
+	uint8_t pad2[56];
+	/* line 3: local to a hop */
+	_Atomic uint32_t rx_wait;
+	_Atomic uint32_t tx_wait;
+	uint8_t pad3[56];
+};
+_Static_assert(offsetof(struct pl_lane_seg, ring_bytes) == 12, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, head) == 64, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, state) == 72, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, tail) == 128, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, rx_wait) == 192, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, tx_wait) == 196, "layout");
+_Static_assert(sizeof(struct pl_lane_seg) == 256, "layout");
+
+/* What agents replicate of the control block: head, state, tail. */
+#define PL_LANE_COUNTERS_OFF 64u
+#define PL_LANE_COUNTERS_BYTES 72u
+
+#define PL_REGION_LOG 2048u
+
+struct pl_region_range {
+	_Atomic uint64_t offset;
+	_Atomic uint64_t len;
+};
+
+struct pl_region_seg {
+	/* line 0: constant */
+	uint64_t magic;
+	uint32_t version_layout;
+	uint32_t log_entries;		/* PL_REGION_LOG */
+	uint64_t size;			/* bytes of data */
+	uint8_t pad0[40];
+	/* line 1 */
+	_Atomic uint64_t version;
+	_Atomic uint64_t state;		/* PL_STATE_OPEN, _CLOSED, _DEAD */
+	uint8_t pad1[48];
+	struct pl_region_range log[PL_REGION_LOG];
+};
+_Static_assert(offsetof(struct pl_region_seg, size) == 16, "layout");
+_Static_assert(offsetof(struct pl_region_seg, version) == 64, "layout");
+_Static_assert(offsetof(struct pl_region_seg, state) == 72, "layout");
+_Static_assert(offsetof(struct pl_region_seg, log) == 128, "layout");
+_Static_assert(sizeof(struct pl_region_seg) <= PL_SEG_CTL_BYTES, "layout");
+
+/* What agents put after the data of a region: version and state. */
+#define PL_REGION_COUNTERS_OFF 64u
+#define PL_REGION_COUNTERS_BYTES 16u
+
+/* Written by the agent, read by the region's owner. */
+struct pl_region_watch {
+	uint64_t magic;
+	uint32_t version_layout;
+	_Atomic uint32_t wait;	/* nonzero: ring the bell at a publish */
+	uint8_t pad[48];
+};
+_Static_assert(offsetof(struct pl_region_watch, wait) == 12, "layout");
+_Static_assert(sizeof(struct pl_region_watch) == 64, "layout");
+#define PL_WATCH_BYTES 4096u
+
+#endif

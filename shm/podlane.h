@@ -1,0 +1,253 @@
+/*
+ * podlane.h - lanes and regions between pods
+ *
+ * A program in a pod that the podlane CNI plugin wired opens a connection to
+ * its node's agent and then exchanges data with other pods over lanes (byte
+ * streams, one ring a direction) and regions (memory that one pod writes and
+ * others read in place). Whether the peer is on the same node is not visible
+ * in these calls, except in the path that pl_lane_info and pl_region_info
+ * report.
+ *
+ * Errors: calls return 0 or a positive result, a negative errno on failure.
+ * Those off the data path also fill *err (may be NULL) with a line of text.
+ *
+ * Threads: different objects may be used by different threads. One lane may be
+ * used by one sending and one receiving thread at a time; one region by one
+ * publishing thread and any number of waiting threads. pl_conn calls are
+ * serialised inside. Closing an object while another thread uses it is an
+ * error of the caller.
+ *
+ * Ownership: each object is freed by its own close call, in any order; lanes
+ * and regions must be closed before their connection.
+ *
+ * Needs libc only: link with -lpodlane.
+ */
+#ifndef PODLANE_H
+#define PODLANE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef PL_ERR_DEFINED
+#define PL_ERR_DEFINED
+#define PL_ERR_MSG_BYTES 1024
+struct pl_err {
+	int code;			/* positive errno, 0: none */
+	char msg[PL_ERR_MSG_BYTES];	/* one line, says what to do */
+};
+#endif
+
+#define PL_NAME_BYTES 64	/* service and region names, with the NUL */
+#define PL_ADDR_BYTES 48	/* a pod address as text, with the NUL */
+#define PL_PATH_BYTES 16	/* "shm", "tcp" or "verbs", with the NUL */
+
+#define PL_RING_DEFAULT (1u << 20)	/* bytes of a lane's ring, each way */
+#define PL_RING_MIN (1u << 16)
+#define PL_RING_MAX (1u << 30)
+
+struct pl_conn;
+struct pl_listener;
+struct pl_lane;
+struct pl_region;
+
+/*
+ * Connect to the agent of this pod, over the abstract Unix socket @podlane of
+ * the caller's network namespace. -ECONNREFUSED: no agent serves this pod.
+ * -EPROTO: the agent speaks no version that this library knows.
+ */
+int pl_open(struct pl_conn **out, struct pl_err *err);
+
+/* Frees conn. The agent ends the listeners and regions that are left open. */
+void pl_close(struct pl_conn *conn);
+
+struct pl_conn_info {
+	char node[PL_NAME_BYTES];	/* name of the node */
+	char addr[PL_ADDR_BYTES];	/* this pod's first address */
+};
+
+/* What the agent said of this pod when the connection was opened. */
+void pl_conn_info(const struct pl_conn *conn, struct pl_conn_info *info);
+
+/* Options of a lane; NULL or a zeroed struct means the defaults. */
+struct pl_lane_opts {
+	uint32_t ring_bytes;	/* own ring, a power of two; 0: default */
+	uint32_t flags;		/* PL_ALLOW_ANY (pl_listen only) */
+	int connect_timeout_ms;	/* 0: 10 s; -1: none */
+};
+
+/*
+ * Flag of pl_listen and pl_region_create: pods of every Kubernetes namespace
+ * may connect or open, not just those of the owner's namespace.
+ */
+#define PL_ALLOW_ANY 0x1u
+
+/*
+ * Offer a service by name (1 to 63 bytes of [A-Za-z0-9._/:-]; a port number as
+ * text is a name like any other). -EADDRINUSE: this pod offers it already.
+ * -EDQUOT: the pod's quota is used up.
+ */
+int pl_listen(struct pl_conn *conn, const char *service,
+	      const struct pl_lane_opts *opts, struct pl_listener **out,
+	      struct pl_err *err);
+
+/*
+ * Take the next lane. timeout_ms -1 waits for ever, 0 does not wait.
+ * -ETIMEDOUT, or -ECONNRESET when the agent has gone.
+ */
+int pl_accept(struct pl_listener *l, int timeout_ms, struct pl_lane **out,
+	      struct pl_err *err);
+
+/* Readable when pl_accept would not wait. Stays the listener's. */
+int pl_listener_fd(const struct pl_listener *l);
+void pl_unlisten(struct pl_listener *l);
+
+/*
+ * A lane to a service of the pod with this address. Returns when the peer has
+ * accepted. -EHOSTUNREACH: no node has this pod; -ECONNREFUSED: nobody listens
+ * there; -EACCES: policy forbids it; -ETIMEDOUT; -EDQUOT.
+ */
+int pl_connect(struct pl_conn *conn, const char *pod_addr, const char *service,
+	       const struct pl_lane_opts *opts, struct pl_lane **out,
+	       struct pl_err *err);
+
+/*
+ * Say that no more will be sent; the peer reads what is there and then 0. Own
+ * receiving goes on.
+ */
+int pl_lane_shutdown(struct pl_lane *lane);
+/* Also frees the lane. What was sent before still reaches the peer. */
+void pl_lane_close(struct pl_lane *lane);
+
+#define PL_DONTWAIT 0x1	/* -EAGAIN instead of waiting */
+#define PL_WAITALL 0x2	/* pl_lane_recv: only return with all of it */
+
+/*
+ * Copy bytes into the lane. Waits for space, and without PL_DONTWAIT sends all.
+ * Returns the bytes sent. -EPIPE: the peer closed or died; -EPROTO: the peer
+ * broke the rules of the lane; -ETIMEDOUT by pl_lane_set_timeout. When some
+ * bytes were sent before an error, their number is returned and the next call
+ * returns the error.
+ */
+ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
+		     int flags);
+
+/*
+ * Copy bytes out. Waits until there is at least one byte (PL_WAITALL: all of
+ * them). 0: the peer ended the stream in good order. -ECONNRESET: the peer died
+ * and everything it had sent was read.
+ */
+ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags);
+
+/*
+ * In place: *ptr points to at least `want` contiguous writable bytes (waits
+ * for them; want at most the ring's size); returns how many there are.
+ * pl_lane_commit makes the first len of them visible to the peer.
+ */
+ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
+			int flags);
+int pl_lane_commit(struct pl_lane *lane, size_t len);
+
+/*
+ * In place: *ptr points to what has arrived (waits for at least `want` bytes;
+ * 0 as for pl_lane_recv); pl_lane_consume gives the first len of them back.
+ * The peer can't change bytes that it committed unless it is hostile: copy
+ * before checking what must not change.
+ */
+ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
+		     int flags);
+int pl_lane_consume(struct pl_lane *lane, size_t len);
+
+/* Limit of every waiting call of this lane; -1 (the default): none. */
+void pl_lane_set_timeout(struct pl_lane *lane, int timeout_ms);
+
+/*
+ * A descriptor for poll and epoll, level-triggered: readable while bytes, the
+ * end of the stream or an error can be read. Stays the lane's. It does not
+ * tell about space for sending: use pl_lane_wait for that.
+ */
+int pl_lane_fd(struct pl_lane *lane);
+
+#define PL_IN 0x1
+#define PL_OUT 0x2
+/*
+ * Wait until one of events holds; returns those that do. The end of the stream
+ * and errors count as both. -ETIMEDOUT.
+ */
+int pl_lane_wait(struct pl_lane *lane, int events, int timeout_ms);
+
+struct pl_lane_info {
+	uint64_t id;			/* the node's number for this lane */
+	char path[PL_PATH_BYTES];	/* how the bytes travel */
+	char peer[PL_ADDR_BYTES];	/* the peer pod's address */
+	char service[PL_NAME_BYTES];
+	uint32_t send_ring_bytes, recv_ring_bytes;
+	uint64_t sent_bytes, received_bytes;
+};
+void pl_lane_info(const struct pl_lane *lane, struct pl_lane_info *info);
+
+/*
+ * A region of size bytes that this pod writes and other pods read. name is
+ * unique within the pod (see pl_listen for its form). flags: PL_ALLOW_ANY.
+ * The memory is reserved at once: -ENOMEM when it is not there. -EEXIST,
+ * -EDQUOT.
+ */
+int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
+		     uint32_t flags, struct pl_region **out,
+		     struct pl_err *err);
+
+/*
+ * Map another pod's region read-only, waiting for it to exist up to
+ * timeout_ms (-1: for ever). -ENOENT: still not there; -EACCES; -EHOSTUNREACH.
+ * What was published so far is readable once pl_region_wait has returned for
+ * that version.
+ */
+int pl_region_open(struct pl_conn *conn, const char *pod_addr,
+		   const char *name, int timeout_ms, struct pl_region **out,
+		   struct pl_err *err);
+
+/* Unmaps and frees. The owner's close ends the region for its readers. */
+void pl_region_close(struct pl_region *region);
+
+/* Writable in the owner, read-only (by the MMU) in readers. */
+void *pl_region_data(const struct pl_region *region);
+size_t pl_region_size(const struct pl_region *region);
+
+/*
+ * Owner: make [offset, offset + len) visible to all readers and move the
+ * version by one; *version (may be NULL) gets the new one. A reader that sees
+ * this version sees these bytes. The owner must not overwrite a range that
+ * readers may still be reading: agree on that, over a lane or by versions of a
+ * region of theirs. len 0 moves the version only. -EINVAL: out of bounds.
+ */
+int pl_region_publish(struct pl_region *region, size_t offset, size_t len,
+		      uint64_t *version);
+
+/* The newest version whose bytes are readable here. Starts at 0. */
+uint64_t pl_region_version(const struct pl_region *region);
+
+/*
+ * Sleep until pl_region_version is at least version. timeout_ms -1: for ever.
+ * -ETIMEDOUT; -ECONNRESET: the owner closed it or died.
+ */
+int pl_region_wait(struct pl_region *region, uint64_t version, int timeout_ms);
+
+struct pl_region_info {
+	char path[PL_PATH_BYTES];	/* "shm", or the carrier of the replica */
+	char owner[PL_ADDR_BYTES];	/* the owner pod's address */
+	char name[PL_NAME_BYTES];
+	size_t size;
+	uint64_t version;
+};
+void pl_region_info(const struct pl_region *region,
+		    struct pl_region_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,150 @@
+# tests/system/lib.sh: nodes and pods out of network namespaces, for tests.
+#
+# A namespace is held by a sleeping process of ours and reached by
+# /proc/PID/ns/net, so nothing is mounted and all of it goes away with the
+# processes. Source it, then use:
+#
+#   T                 scratch folder of this test, removed at the end
+#   node_add N        node N: namespace ${NODE[N]} (pid), address 10.99.0.N on
+#                     link "u" of a bridge between the nodes (MTU 1500)
+#   agent_config N    writes $T/nN/agent.json; pods of node N: 10.88.N.0/24
+#   agent_start N     starts podlaned in node N, waits until it serves
+#   agent_stop N [SIG]
+#   ctl N ARG...      podlanectl for the agent of node N
+#   ns_add            new namespace; its pid is in $PID
+#   in_ns PID CMD...  run CMD in the namespace of PID
+#   cni N CMD PID CID [IF] < config   run a plugin on node N for the pod PID
+#   pod_add N NAME [K8SNS]   pod wired by podlane: ${POD[NAME]} (pid) and
+#                     ${IP[NAME]}
+#   conf N            the standalone configuration of node N
+#   check NAME CMD... prints "ok NAME" or "FAIL NAME" with the output of CMD
+#   skip NAME REASON
+#   wait_for SECONDS CMD...  until CMD succeeds
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+O=${O:-build}
+case $O in /*) ;; *) O=$PWD/$O;; esac
+T=$(mktemp -d "${TMPDIR:-/tmp}/podlane-test.XXXXXX") || exit 1
+declare -A NODE POD IP AGENT
+PIDS=()
+FAILED=0
+cleanup() {
+	trap '' INT TERM
+	[ ${#PIDS[@]} = 0 ] || kill -KILL "${PIDS[@]}" 2>/dev/null
+	wait 2>/dev/null
+	rm -rf "$T"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+check() {
+	local name=$1 out
+	shift
+	if out=$("$@" 2>&1); then
+		echo "ok $name"
+	else
+		echo "FAIL $name"
+		printf '%s\n' "$out" | sed 's/^/    /'
+		FAILED=1
+		return 1
+	fi
+}
+skip() { echo "skip $1: $2"; }
+wait_for() {
+	local end=$((SECONDS + $1 + 1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.05
+	done
+}
+ns_is_new() { [ "$(readlink /proc/"$1"/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
+ns_add() {
+	unshare -n sleep 100000 &
+	PID=$!
+	PIDS+=("$PID")
+	disown "$PID"
+	wait_for 5 ns_is_new "$PID"
+}
+in_ns() {
+	local p=$1
+	shift
+	nsenter --net=/proc/"$p"/ns/net "$@"
+}
+underlay() {
+	[ -n "${SWITCH:-}" ] && return
+	ns_add
+	SWITCH=$PID
+	in_ns "$SWITCH" ip link add br type bridge
+	in_ns "$SWITCH" ip link set br up
+}
+node_add() {
+	local n=$1
+	underlay
+	ns_add
+	NODE[$n]=$PID
+	mkdir -p "$T/n$n"
+	in_ns "$SWITCH" ip link add "n$n" type veth peer name u netns "$PID"
+	in_ns "$SWITCH" ip link set "n$n" master br up
+	in_ns "$PID" ip addr add "10.99.0.$n/24" dev u
+	in_ns "$PID" ip link set lo up
+	in_ns "$PID" ip link set u up
+}
+agent_config() {
+	local n=$1 m
+	{
+		echo '{"nodes":['
+		for m in "${!NODE[@]}"; do
+			echo "{\"name\":\"node$m\",\"address\":\"10.99.0.$m\",\"podCIDRs\":[\"10.88.$m.0/24\"]},"
+		done | sed '$ s/,$//'
+		echo ']}'
+	} >"$T/nodes.json"
+	cat >"$T/n$n/agent.json" <<-EOF
+	{"registry":{"file":"$T/nodes.json"},"stateDir":"$T/n$n/state"}
+	EOF
+}
+agent_ready() { ctl "$1" status; }
+agent_start() {
+	local n=$1
+	[ -e "$T/n$n/agent.json" ] || agent_config "$n"
+	in_ns "${NODE[$n]}" "$O/daemonset/podlaned" --config "$T/n$n/agent.json" \
+		--run-dir "$T/n$n/run" --node "node$n" 2>>"$T/n$n/agent.log" &
+	AGENT[$n]=$!
+	PIDS+=("$!")
+	disown "$!"
+	wait_for 10 agent_ready "$n" || { cat "$T/n$n/agent.log"; return 1; }
+}
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+agent_stop() {
+	kill "-${2:-TERM}" "${AGENT[$1]}" && wait_for 10 is_gone "${AGENT[$1]}"
+}
+ctl() {
+	local n=$1
+	shift
+	"$O/daemonset/podlanectl" --run-dir "$T/n$n/run" "$@"
+}
+conf() {
+	cat <<-EOF
+	{"cniVersion":"${CNI_VERSION:-1.0.0}","name":"podlane","type":"podlane",
+	 "bridge":"podlane0","isGateway":true,
+	 "agentSocket":"$T/n$1/run/agent.sock","stateDir":"$T/n$1/cni",
+	 "ipam":{"type":"podlane-ipam","dataDir":"$T/n$1/ipam",
+	  "ranges":[[{"subnet":"10.88.$1.0/24"}]],
+	  "routes":[{"dst":"0.0.0.0/0"}]}}
+	EOF
+}
+cni() {
+	local n=$1 cmd=$2 pid=$3 cid=$4 ifname=${5:-eth0}
+	in_ns "${NODE[$n]}" env CNI_COMMAND="$cmd" CNI_CONTAINERID="$cid" \
+		CNI_NETNS="${pid:+/proc/$pid/ns/net}" CNI_IFNAME="$ifname" \
+		CNI_PATH="$O/plugin:$O/ipam:/usr/lib/cni" \
+		CNI_ARGS="${CNI_ARGS:-}" "${CNI_PLUGIN:-$O/plugin/podlane}"
+}
+pod_add() {
+	local n=$1 name=$2 k8s=${3:-default} out
+	ns_add
+	POD[$name]=$PID
+	out=$(conf "$n" | CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=$k8s;K8S_POD_NAME=$name" \
+		cni "$n" ADD "$PID" "$name") || { echo "$out"; return 1; }
+	IP[$name]=$(printf '%s' "$out" | jq -r '.ips[0].address' | cut -d/ -f1)
+}
+finish() { exit $FAILED; }
