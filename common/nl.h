@@ -93,7 +93,7 @@ struct pl_route {
 	struct pl_prefix dst;		/* len 0: default */
 	struct pl_addr gw;		/* family 0: on link */
 	int index;			/* output link */
-	bool onlink;			/* gw is reachable though no route says so */
+	bool onlink;			/* gw is taken to be on the link */
 	uint32_t mtu, advmss, priority, table;	/* 0: unset, main */
 	int scope;			/* -1: the usual for gw */
 };

@@ -9,10 +9,10 @@
  *     put(peer, key, offset, local address, length)
  *
  * which makes the peer's memory registered under key equal to the local memory,
- * at the same offset. Puts with the same key land in the order of their calls; a
- * put of at most PL_PUT_WORDS_MAX bytes whose offset and length are multiples of
- * 8 lands as whole 64-bit words, after all earlier puts of that key. A put may
- * be repeated: it writes the same bytes at the same place. With PL_PUT_NOTIFY
+ * at the same offset. Puts with the same key land in the order of their calls. A
+ * put of at most PL_PUT_WORDS_MAX bytes whose offset and length are multiples
+ * of 8 lands as whole 64-bit words, after all earlier puts of that key. A put
+ * may be repeated: it writes the same bytes at the same place. With PL_PUT_NOTIFY
  * the peer's notify callback runs for key after this put has landed.
  *
  * Local memory of a put must stay mapped and its bytes in place until the

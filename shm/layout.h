@@ -4,14 +4,14 @@
  * Theory of operation
  *
  * A segment is a memfd that one party writes. It starts with a control block of
- * PL_SEG_CTL_BYTES, of which each cache line (64 bytes) has one kind of traffic,
- * and goes on with data at PL_SEG_CTL_BYTES. The owner maps it read-write, then
+ * PL_SEG_CTL_BYTES, of which each cache line (64 bytes) has one kind of
+ * traffic, and goes on with data at PL_SEG_CTL_BYTES. The owner maps it read-write, then
  * seals it with PL_SEG_SEALS; whoever gets it from a pod checks the seals, the
  * size, and this header (once, on a private copy) before the first use.
  *
  * Lane. Party A owns segment S_A: the ring A -> B, A's head (bytes ever written
- * to that ring), A's tail (bytes ever consumed from the ring B -> A in S_B), its
- * state and its wait words. B sees S_A read-only (or, across nodes, a replica
+ * to that ring), A's tail (bytes ever consumed from the ring B -> A in S_B),
+ * its state and its wait words. B sees S_A read-only (or, across nodes, a replica
  * that B's agent writes at the same offsets).
  *
  *   head, state  release stores by the owner after ring data;
