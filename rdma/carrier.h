@@ -3,28 +3,30 @@
  *
  * Theory of operation
  *
- * A carrier connects this agent with the agents of other nodes. It has one data
- * operation, an ordered one-sided write:
+ * A carrier connects this agent with the agents of other nodes. It has one
+ * data operation, an ordered one-sided write:
  *
  *     put(peer, key, offset, local address, length)
  *
- * which makes the peer's memory registered under key equal to the local memory,
- * at the same offset. Puts with the same key land in the order of their calls. A
- * put of at most PL_PUT_WORDS_MAX bytes whose offset and length are multiples
- * of 8 lands as whole 64-bit words, after all earlier puts of that key. A put
- * may be repeated: it writes the same bytes at the same place. With PL_PUT_NOTIFY
- * the peer's notify callback runs for key after this put has landed.
+ * which makes the peer's memory registered under key equal to the local
+ * memory, at the same offset. Puts with the same key land in the order of
+ * their calls. A put of at most PL_PUT_WORDS_MAX bytes whose offset and length
+ * are multiples of 8 lands as whole 64-bit words, after all earlier puts of
+ * that key. A put may be repeated: it writes the same bytes at the same place.
+ * With PL_PUT_NOTIFY the peer's notify callback runs for key after this put
+ * has landed.
  *
  * Local memory of a put must stay mapped and its bytes in place until the
- * carrier reports it done; `done` is called once for each put that asked for it
- * (a whole tail of earlier puts of the same key is then done as well), or with
- * a negative errno when the connection broke first.
+ * carrier reports it done; `done` is called once for each put that asked for
+ * it (a whole tail of earlier puts of the same key is then done as well), or
+ * with a negative errno when the connection broke first.
  *
  * Beside puts a carrier brings ordered control messages between the agents.
- * The tcp carrier sends all of it over a few TCP connections per pair of nodes:
- * control messages use the first, each key uses one. So there is no order
- * between a message and a put, except: a message sent with `after` = key is
- * delivered after all earlier puts of that key (tcp: on that key's connection).
+ * The tcp carrier sends all of it over a few TCP connections per pair of
+ * nodes: control messages use the first, each key uses one. So there is no
+ * order between a message and a put, except: a message sent with `after` = key
+ * is delivered after all earlier puts of that key (tcp: on that key's
+ * connection).
  *
  * All calls and callbacks are made on the event loop's one thread. A callback
  * may call the carrier, but not destroy it.

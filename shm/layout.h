@@ -3,40 +3,41 @@
  *
  * Theory of operation
  *
- * A segment is a memfd that one party writes. It starts with a control block of
- * PL_SEG_CTL_BYTES, of which each cache line (64 bytes) has one kind of
- * traffic, and goes on with data at PL_SEG_CTL_BYTES. The owner maps it read-write, then
- * seals it with PL_SEG_SEALS; whoever gets it from a pod checks the seals, the
- * size, and this header (once, on a private copy) before the first use.
+ * A segment is a memfd that one party writes. It starts with a control block
+ * of PL_SEG_CTL_BYTES, of which each cache line (64 bytes) has one kind of
+ * traffic, and goes on with data at PL_SEG_CTL_BYTES. The owner maps it read-
+ * write, then seals it with PL_SEG_SEALS; whoever gets it from a pod checks
+ * the seals, the size, and this header (once, on a private copy) before the
+ * first use.
  *
- * Lane. Party A owns segment S_A: the ring A -> B, A's head (bytes ever written
- * to that ring), A's tail (bytes ever consumed from the ring B -> A in S_B),
- * its state and its wait words. B sees S_A read-only (or, across nodes, a replica
- * that B's agent writes at the same offsets).
+ * Lane. Party A owns segment S_A: the ring A -> B, A's head (bytes ever
+ * written to that ring), A's tail (bytes ever consumed from the ring B -> A in
+ * S_B), its state and its wait words. B sees S_A read-only (or, across nodes,
+ * a replica that B's agent writes at the same offsets).
  *
  *   head, state  release stores by the owner after ring data;
  *   tail         release store after the bytes were read;
  *   readers      acquire loads, then 0 <= head - tail <= ring_bytes is checked.
  *
- * Wake-ups (Dekker): the sleeper stores a fresh nonzero number to its wait word
- * (rx_wait for data or end, tx_wait for space), issues a seq_cst fence, looks
- * again, then polls its doorbell. The waker stores head (or tail, or state),
- * issues a seq_cst fence, loads the wait word; if nonzero and not the number it
- * rang for last, it writes one byte to the doorbell (never waiting: a full
- * socket already holds a wake-up). The sleeper stores 0 when it is awake.
+ * Wake-ups (Dekker): the sleeper stores a fresh nonzero number to its wait
+ * word (rx_wait for data or end, tx_wait for space), issues a seq_cst fence,
+ * looks again, then polls its doorbell. The waker stores head (or tail, or
+ * state), issues a seq_cst fence, loads the wait word; if nonzero and not the
+ * number it rang for last, it writes one byte to the doorbell (never waiting:
+ * a full socket already holds a wake-up). The sleeper stores 0 when it is
+ * awake.
  *
  * Across nodes. Agents replicate the counters block (PL_LANE_COUNTERS_OFF,
  * PL_LANE_COUNTERS_BYTES: head, state and tail lines) and the ring. Wait words
- * are local to a hop: in a pod's own segment the pod writes them for its agent,
- * in the replica the agent writes them for its pod.
+ * are local to a hop: in a pod's own segment the pod writes them for its
+ * agent, in the replica the agent writes them for its pod.
  *
  * Region. The owner writes data, then log[version % PL_REGION_LOG] = range,
  * then version = version + 1 (release). Sleepers FUTEX_WAIT on the low 32 bits
  * of version (a read-only mapping suffices, FUTEX_WAIT is not private); the
- * owner FUTEX_WAKEs. The agent follows the log to know what to replicate;
- * when it falls behind by PL_REGION_LOG or more it sends everything. In a
- * replica the agent writes version (after the bytes) and state; the log is
- * unused.
+ * owner FUTEX_WAKEs. The agent follows the log to know what to replicate; when
+ * it falls behind by PL_REGION_LOG or more it sends everything. In a replica
+ * the agent writes version (after the bytes) and state; the log is unused.
  *
  * The agent's wish to be woken at a publish is in a segment of one page per
  * region that the agent writes and the owner reads: struct pl_region_watch.
