@@ -46,6 +46,14 @@ int pl_nl_link_each(struct pl_nl *nl,
 		    int (*fn)(const struct pl_link *link, void *arg),
 		    void *arg, struct pl_err *err);
 int pl_nl_link_del(struct pl_nl *nl, int index, struct pl_err *err);
+/*
+ * The same for programs that are about to exit, such as a CNI plugin: returns
+ * once the kernel has announced that the link is gone (under 1 ms). The request
+ * itself waits some 15 ms more for RCU before memory is freed; a child without
+ * descriptors does that. In the calling thread's namespace. See
+ * docs/decisions.md.
+ */
+int pl_nl_link_del_quick(int index, struct pl_err *err);
 
 /* -EEXIST when the name is taken. mac NULL: the kernel's choice. */
 int pl_nl_bridge_add(struct pl_nl *nl, const char *name, uint32_t mtu,
