@@ -26,10 +26,17 @@
  * nodes: control messages use the first, each key uses one. So there is no
  * order between a message and a put, except: a message sent with `after` = key
  * is delivered after all earlier puts of that key (tcp: on that key's
- * connection).
+ * connection). Messages without `after` are delivered in the order of their
+ * calls.
+ *
+ * A key's owner revokes it after the peer said (by a message with `after`)
+ * that it puts no more, or when it does not care: puts of a key that was
+ * revoked a moment ago are thrown away, a key that never was ends the
+ * connection.
  *
  * All calls and callbacks are made on the event loop's one thread. A callback
- * may call the carrier, but not destroy it.
+ * may call the carrier, but not destroy it; a peer that a callback forgets is
+ * not touched by the carrier after that callback.
  */
 #ifndef RDMA_CARRIER_H
 #define RDMA_CARRIER_H
@@ -50,10 +57,21 @@ struct pl_carrier_peer;		/* one remote node */
 #define PL_CARRIER_MSG_MAX 4096u
 
 struct pl_carrier_cb {
-	/* Connected and introduced: name is the peer node's. */
+	/*
+	 * A node wants to connect from this address: may it? Asked before
+	 * anything else happens for it; NULL: only peers of
+	 * pl_carrier_peer_get may.
+	 */
+	bool (*admit)(void *arg, const char *node, const struct pl_addr *from);
+	/*
+	 * Connected and introduced: peer->node is its name. A peer->instance
+	 * other than the last time says that its agent was started anew and
+	 * knows none of the keys that it gave out before.
+	 */
 	void (*up)(void *arg, struct pl_carrier_peer *peer);
 	/*
-	 * The connection broke, or couldn't be made (reason: negative errno).
+	 * The connection broke, or couldn't be made (reason: negative errno):
+	 * once after each `up`, and once when a new peer can't be reached.
 	 * The carrier goes on trying for peers that this side wants; puts and
 	 * messages that were queued are dropped (their done runs before this).
 	 */
@@ -69,8 +87,9 @@ struct pl_carrier_cb {
 struct pl_carrier_config {
 	const char *node;		/* own name */
 	struct pl_addr listen_addr;	/* node address to listen on */
-	uint16_t port;
+	uint16_t port;			/* 0: any, see struct pl_carrier */
 	int connections;		/* per pair of nodes; 0: default */
+	int dead_ms;			/* silent for so long: down; 0: default */
 	struct event_base *base;
 	struct pl_carrier_cb cb;
 	void *arg;			/* of the callbacks */
@@ -113,12 +132,14 @@ struct pl_carrier_ops {
 /* First member of every implementation's carrier and peer. */
 struct pl_carrier {
 	const struct pl_carrier_ops *ops;
+	uint16_t port;			/* that it listens on */
 };
 
 struct pl_carrier_peer {
 	struct pl_carrier *carrier;
 	char node[64];
 	bool is_up;
+	uint64_t instance;		/* of the last `up`; 0 before it */
 	void *user;			/* the agent's, NULL at first */
 };
 
@@ -141,8 +162,9 @@ static inline void pl_carrier_destroy(struct pl_carrier *c)
 /*
  * The peer of this name; connects to it (and reconnects, with back-off) when
  * no connection is there. Both sides may do so at once: one connection set
- * survives. A changed address replaces the old one. A peer that connects to us
- * appears by the `up` callback without this call.
+ * survives. A changed address is used from the next attempt on. A peer that
+ * connects to us appears by the `up` callback without this call, and stays
+ * (down or up) until it is forgotten. NULL: no memory, or no valid name.
  */
 static inline struct pl_carrier_peer *
 pl_carrier_peer_get(struct pl_carrier *c, const char *node,
@@ -151,7 +173,10 @@ pl_carrier_peer_get(struct pl_carrier *c, const char *node,
 	return c->ops->peer_get(c, node, addr, port);
 }
 
-/* Stop trying, close, free. Its keys and sources are gone. No down callback. */
+/*
+ * Stop trying, close, free. Its keys and sources are gone. Queued puts are done
+ * with -ECANCELED before this returns; no other callback of this peer follows.
+ */
 static inline void pl_carrier_peer_forget(struct pl_carrier_peer *p)
 {
 	p->carrier->ops->peer_forget(p);
@@ -186,7 +211,10 @@ static inline int pl_carrier_source(struct pl_carrier_peer *p, int fd,
 	return p->carrier->ops->source(p, fd, map, len, source);
 }
 
-/* Puts of it that are queued are completed from memory or dropped first. */
+/*
+ * Puts of it that are queued are completed from memory or dropped first (done
+ * with -ECANCELED).
+ */
 static inline void pl_carrier_source_end(struct pl_carrier_peer *p,
 					 uint64_t source)
 {
@@ -195,10 +223,12 @@ static inline void pl_carrier_source_end(struct pl_carrier_peer *p,
 
 /*
  * Queue a put. local points into the source, and offset is where it goes in
- * the peer's memory. done may be NULL. -ENOTCONN: the peer is not up; -ENOBUFS:
- * the queue is full, go on after a done callback. A put of at most
- * PL_PUT_WORDS_MAX bytes may be copied at once: its words are those of the
- * time of the call.
+ * the peer's memory. done may be NULL; it never runs inside this call.
+ * -ENOTCONN: the peer is not up. -ENOBUFS: this key's queue is full, go on
+ * after a done callback of an earlier put of the same key (other keys are not
+ * concerned, and an empty queue is never full). -EINVAL: not within the source,
+ * or empty. A put of at most PL_PUT_WORDS_MAX bytes may be copied at once: its
+ * words are those of the time of the call.
  */
 static inline int pl_carrier_put(struct pl_carrier_peer *p, uint64_t source,
 				 uint64_t key, uint64_t offset,
@@ -210,7 +240,11 @@ static inline int pl_carrier_put(struct pl_carrier_peer *p, uint64_t source,
 				    done, user);
 }
 
-/* Queue a control message; it is copied. after: a key of the peer, 0: none. */
+/*
+ * Queue a control message; it is copied. after: a key of the peer, 0: none.
+ * -ENOTCONN; -ENOBUFS: the peer takes no more for the moment (some thousand are
+ * waiting); -EMSGSIZE; -ENOMEM.
+ */
 static inline int pl_carrier_message(struct pl_carrier_peer *p,
 				     const void *data, size_t len,
 				     uint64_t after)
