@@ -124,7 +124,7 @@ int pl_agent_call(int fd, const cJSON *request, int ns_fd, cJSON **answer,
 {
 	pl_auto_free char *line = NULL;
 	pl_auto_json *j = NULL;
-	size_t len;
+	size_t len = 0;
 	int rc;
 
 	if (answer)
