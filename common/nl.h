@@ -1,10 +1,16 @@
 /*
- * common/nl.h - links, addresses, routes by libnl-route, with our errors
+ * common/nl.h - links, addresses, routes by libnl, with our errors
  *
  * A pl_nl is one route netlink socket, bound to the namespace that the thread
- * was in when it was opened. Calls are synchronous. Dumps that the kernel
- * interrupted are retried. Not for several threads at once. libnl's error
- * numbers are translated here and nowhere else.
+ * was in when it was opened. Calls are synchronous. Not for several threads at
+ * once. libnl's error numbers are translated here and nowhere else; the codes
+ * that are returned are the kernel's, and the message carries its own words
+ * where it has some.
+ *
+ * A dump (..._each) that a change interrupted is repeated until it is whole,
+ * and only then the callbacks run: none of them sees an entry twice, and they
+ * may use the same pl_nl. A callback that returns nonzero ends the walk, and
+ * that value is returned.
  */
 #ifndef COMMON_NL_H
 #define COMMON_NL_H
@@ -41,7 +47,9 @@ void pl_nl_close(struct pl_nl *nl);
 /* -ENODEV when there is none. */
 int pl_nl_link_get(struct pl_nl *nl, const char *name, struct pl_link *out,
 		   struct pl_err *err);
-/* Each link of the namespace; a callback that returns nonzero ends it. */
+int pl_nl_link_by_index(struct pl_nl *nl, int index, struct pl_link *out,
+			struct pl_err *err);
+/* Each link of the namespace. */
 int pl_nl_link_each(struct pl_nl *nl,
 		    int (*fn)(const struct pl_link *link, void *arg),
 		    void *arg, struct pl_err *err);
@@ -67,6 +75,7 @@ struct pl_veth {
 	const uint8_t *mac;		/* of the peer; NULL: the kernel's */
 	int master;			/* of our end; 0: none */
 	bool up;			/* set our end up in the same request */
+	bool peer_up;			/* and the peer, yet without address */
 };
 /* One request makes both ends where they belong. */
 int pl_nl_veth_add(struct pl_nl *nl, const struct pl_veth *v,
@@ -78,11 +87,19 @@ struct pl_vxlan {
 	struct pl_addr local;		/* the node's address */
 	uint16_t port;			/* UDP */
 	int link;			/* underlay's index; 0: by route */
-	uint32_t mtu;
-	const uint8_t *mac;
+	uint32_t mtu;			/* 0: the kernel's */
+	const uint8_t *mac;		/* NULL: the kernel's */
+	bool learning;			/* of addresses from traffic */
 };
+/* Made down. -EEXIST when the name, or the vni on that port, is taken. */
 int pl_nl_vxlan_add(struct pl_nl *nl, const struct pl_vxlan *v,
 		    struct pl_err *err);
+/*
+ * A vxlan device that is there: link's name, mac and mtu, v's other members
+ * (name and mac are NULL). -ENODEV: none; -EEXIST: of another kind.
+ */
+int pl_nl_vxlan_get(struct pl_nl *nl, const char *name, struct pl_link *link,
+		    struct pl_vxlan *v, struct pl_err *err);
 
 /* master: -1 leave, 0 release. mtu 0: leave. up: -1 leave, 0 down, 1 up. */
 int pl_nl_link_set(struct pl_nl *nl, int index, int master, uint32_t mtu,
@@ -93,9 +110,13 @@ int pl_nl_addr_add(struct pl_nl *nl, int index, const struct pl_prefix *addr,
 		   bool nodad, struct pl_err *err);
 int pl_nl_addr_del(struct pl_nl *nl, int index, const struct pl_prefix *addr,
 		   struct pl_err *err);
+/* index 0: of every link. */
 int pl_nl_addr_each(struct pl_nl *nl, int index,
 		    int (*fn)(const struct pl_prefix *addr, void *arg),
 		    void *arg, struct pl_err *err);
+/* The link that has this address; -EADDRNOTAVAIL when none does. */
+int pl_nl_addr_find(struct pl_nl *nl, const struct pl_addr *addr, int *index,
+		    struct pl_err *err);
 
 struct pl_route {
 	struct pl_prefix dst;		/* len 0: default */
@@ -105,11 +126,18 @@ struct pl_route {
 	uint32_t mtu, advmss, priority, table;	/* 0: unset, main */
 	int scope;			/* -1: the usual for gw */
 };
-/* replace: no error when it is there. */
+/*
+ * replace: takes the place of the route with this dst, priority and table, via
+ * whatever link that is. Otherwise -EEXIST.
+ */
 int pl_nl_route_add(struct pl_nl *nl, const struct pl_route *r, bool replace,
 		    struct pl_err *err);
 int pl_nl_route_del(struct pl_nl *nl, const struct pl_route *r,
 		    struct pl_err *err);
+/*
+ * Unicast routes of all tables; family 0: both. table is 0 for main, scope as
+ * the kernel has it; a route of several hops has index 0 and no gw.
+ */
 int pl_nl_route_each(struct pl_nl *nl, int family,
 		     int (*fn)(const struct pl_route *r, void *arg), void *arg,
 		     struct pl_err *err);
@@ -119,10 +147,23 @@ int pl_nl_neigh_set(struct pl_nl *nl, int index, const struct pl_addr *ip,
 		    const uint8_t *mac, struct pl_err *err);
 int pl_nl_neigh_del(struct pl_nl *nl, int index, const struct pl_addr *ip,
 		    struct pl_err *err);
+struct pl_neigh {
+	struct pl_addr ip;		/* an fdb entry: the node behind mac */
+	uint8_t mac[6];
+	bool permanent;
+};
+/* Neighbours of both families that have a MAC. */
+int pl_nl_neigh_each(struct pl_nl *nl, int index,
+		     int (*fn)(const struct pl_neigh *n, void *arg), void *arg,
+		     struct pl_err *err);
 /* vxlan: frames to mac go to the node at dst. Replaces. */
 int pl_nl_fdb_set(struct pl_nl *nl, int index, const uint8_t *mac,
 		  const struct pl_addr *dst, struct pl_err *err);
+/* dst NULL: wherever they go. */
 int pl_nl_fdb_del(struct pl_nl *nl, int index, const uint8_t *mac,
 		  const struct pl_addr *dst, struct pl_err *err);
+int pl_nl_fdb_each(struct pl_nl *nl, int index,
+		   int (*fn)(const struct pl_neigh *n, void *arg), void *arg,
+		   struct pl_err *err);
 
 #endif
