@@ -75,9 +75,11 @@ struct pl_veth {
 	const uint8_t *mac;		/* of the peer; NULL: the kernel's */
 	int master;			/* of our end; 0: none */
 	bool up;			/* set our end up in the same request */
-	bool peer_up;			/* and the peer, yet without address */
 };
-/* One request makes both ends where they belong. */
+/*
+ * One request makes both ends where they belong. The peer is down: the kernel
+ * configures it before it has its other end, and refuses to bring it up then.
+ */
 int pl_nl_veth_add(struct pl_nl *nl, const struct pl_veth *v,
 		   struct pl_err *err);
 

@@ -245,8 +245,6 @@ static void put_peer(struct pl_nlreq *r, const struct pl_veth *v)
 	struct ifinfomsg ifi = { 0 };
 	struct nlattr *peer = pl_nlreq_nest(r, VETH_INFO_PEER);
 
-	if (v->peer_up)
-		ifi.ifi_flags = ifi.ifi_change = IFF_UP;
 	pl_nlreq_append(r, &ifi, sizeof(ifi));
 	put_common(r, v->peer_name, v->mtu, v->mac);
 	if (v->peer_netns_fd >= 0)

@@ -1,0 +1,7 @@
+#!/bin/bash
+# tests/system/nl.sh: common/nl.h against the kernel, and without privilege.
+. "$(dirname "$0")/lib.sh"
+ns_add; node=$PID
+ns_add; pod=$PID
+in_ns "$node" "$O/tests/system/nl_test" "/proc/$pod/ns/net" || FAILED=1
+finish
