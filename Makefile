@@ -118,8 +118,10 @@ endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(patsubst $(O)/%,%,$(p)))))
 
 $(O)/shm/libpodlane.a: $(SHM_OBJS)
+	@mkdir -p $(@D)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
 $(O)/shm/$(SONAME): $(SHM_OBJS) shm/podlane.map
+	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) \
 		-Wl,--version-script=shm/podlane.map -o $@ $(SHM_OBJS) $(LDFLAGS)
 	@ln -sf $(SONAME) $(@D)/libpodlane.so
