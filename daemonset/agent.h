@@ -1,0 +1,58 @@
+/*
+ * daemonset/agent.h - the parts of one agent and how it is configured
+ *
+ * An agent is one event loop on one thread. Each part (pods, broker, remote
+ * part, overlay, the socket for the plugin and podlanectl) is created by
+ * pl_agent_run and gets what it needs from there.
+ */
+#ifndef DAEMONSET_AGENT_H
+#define DAEMONSET_AGENT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "daemonset/overlay.h"
+#include "daemonset/registry.h"
+
+/* What one pod may have. */
+struct pl_limits {
+	uint32_t connections;		/* of its libraries to the agent */
+	uint32_t listeners;
+	uint32_t lanes;			/* ends of lanes, pending ones too */
+	uint32_t regions;		/* owned, and opened */
+	uint64_t bytes;			/* its segments and replicas for it */
+};
+
+struct pl_agent_conf {
+	char registry_file[PATH_MAX];	/* "": none */
+	char state_dir[PATH_MAX];
+	struct pl_overlay_conf overlay;
+	char carrier[16];
+	uint16_t port;			/* 0: the registry's */
+	int connections;
+	struct pl_limits limits;
+	enum pl_log_level log_level;
+};
+
+void pl_agent_conf_default(struct pl_agent_conf *c);
+
+/*
+ * Unknown keys are warned about, wrong values are -EINVAL with key and value
+ * in the message.
+ */
+int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
+		       struct pl_err *err);
+
+struct pl_agent_args {
+	const char *run_dir;
+	const char *node;
+	struct pl_agent_conf conf;
+};
+
+/* Serve until SIGTERM or SIGINT: 0; or -errno when it can't start. */
+int pl_agent_run(const struct pl_agent_args *args, struct pl_err *err);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * daemonset/remote.h - lanes and regions whose other end is on another node
+ *
+ * Theory of operation
+ *
+ * The broker (broker.h) knows the pods of this node, their listeners, lanes and
+ * regions, checks policy and quotas, and talks to the pods' libraries. The
+ * remote part knows the other nodes' agents, keeps replicas, and moves bytes
+ * with a carrier (rdma/carrier.h). They meet in this header and in "for the
+ * remote part" of broker.h. Both name things by 64-bit ids that the broker
+ * gives out: unique on this node while it runs, never 0.
+ *
+ * A lane to another node, as seen on the connecting side:
+ *
+ *   broker                            remote part
+ *   pl_remote_connect(id, ...)  --->  asks the agent of dst's node, which calls
+ *                                     its own pl_broker_incoming
+ *   done(0, fds)                <---  replica of the peer's segment, doorbell
+ *   pl_remote_lane_close(id)    --->  the pod closed its end, or died
+ *   pl_broker_lane_ended(id)    <---  the peer ended it, or its node was lost
+ *
+ * Whichever of the last two calls comes first ends the id between the two:
+ * the other one does not follow. The accepting side is the same from
+ * pl_broker_incoming on. The remote part goes on by itself until what the pod
+ * had sent has reached the peer, and then tells the peer.
+ *
+ * A region of another node: pl_remote_region_open once for each opening by a
+ * pod of this node (that is what policy is checked for), however many openings
+ * share one replica. On the owner's node the remote part finds the region by
+ * pl_broker_region_lookup and uses what that returns until the broker calls
+ * pl_remote_region_gone.
+ *
+ * Descriptors in arguments are borrowed for the duration of the call: whoever
+ * wants to keep one duplicates it (close-on-exec). Text arguments too.
+ *
+ * All calls are made on the event loop's thread. A request function returns 0,
+ * and then done runs exactly once, later (never before it has returned), unless
+ * the id was closed first; or it returns -errno with err filled, and done never
+ * runs. A status given to done is 0 or -errno, and then text says why and what
+ * to do; it is shown to the user of the pod.
+ */
+#ifndef DAEMONSET_REMOTE_H
+#define DAEMONSET_REMOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/inet.h"
+#include "daemonset/registry.h"
+
+struct event_base;
+struct pl_broker;
+struct pl_remote;
+
+struct pl_remote_config {
+	struct event_base *base;
+	struct pl_broker *broker;
+	const char *node;		/* own name; outlives the remote part */
+	const char *carrier;		/* "tcp" */
+	uint16_t port;			/* to listen on; 0: the registry's */
+	int connections;		/* per pair of nodes; 0: default */
+	/* Never NULL; valid until the next pl_remote_update has returned. */
+	const struct pl_registry *registry;
+};
+
+/*
+ * A node that the registry doesn't have (yet) can't be reached and reaches
+ * nobody; that is no error. -EADDRINUSE: somebody else has the port.
+ */
+int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
+		     struct pl_err *err);
+/* After this no callback runs any more; pods see their lanes end as "died". */
+void pl_remote_destroy(struct pl_remote *r);
+
+/* Another registry holds: nodes may have come, gone, or moved. */
+void pl_remote_update(struct pl_remote *r, const struct pl_registry *now);
+
+/* --- lanes ---------------------------------------------------------------- */
+
+struct pl_remote_lane {
+	uint64_t id;			/* the broker's */
+	const struct pl_node *node;	/* where dst is; copy what is kept */
+	struct pl_addr src, dst;	/* pods */
+	const char *src_ns;		/* Kubernetes namespace of src, or "" */
+	const char *service;
+	uint32_t ring_bytes;		/* of seg_fd, which has been checked */
+	int seg_fd;			/* the pod's own segment */
+	int timeout_ms;			/* -1: none */
+};
+
+struct pl_remote_lane_up {
+	int replica_fd;			/* of the peer's segment; sealed */
+	int bell_fd;			/* the pod's end of its doorbell */
+	uint32_t ring_bytes;		/* of the peer's segment */
+	const char *path;		/* "tcp" */
+};
+
+/* up is NULL when status is not 0. */
+typedef void pl_remote_lane_done(void *arg, int status, const char *text,
+				 const struct pl_remote_lane_up *up);
+
+/* The remote part keeps the time: -ETIMEDOUT by done. */
+int pl_remote_connect(struct pl_remote *r, const struct pl_remote_lane *lane,
+		      pl_remote_lane_done *done, void *arg,
+		      struct pl_err *err);
+
+/*
+ * The pod has no more to do with this lane, made by pl_remote_connect or
+ * pl_broker_incoming; before done it cancels. died: without having closed it,
+ * so that the peer gets PL_STATE_DEAD once all bytes have arrived.
+ */
+void pl_remote_lane_close(struct pl_remote *r, uint64_t id, bool died);
+
+/* --- regions -------------------------------------------------------------- */
+
+struct pl_remote_open {
+	uint64_t id;			/* the broker's, for this opening */
+	const struct pl_node *node;	/* where owner is; copy what is kept */
+	struct pl_addr owner, reader;	/* pods */
+	const char *reader_ns;		/* Kubernetes namespace, or "" */
+	const char *name;
+	uint64_t max_bytes;		/* larger: -EDQUOT */
+};
+
+struct pl_remote_region_up {
+	int replica_fd;			/* sealed */
+	uint64_t size;			/* bytes of data */
+	const char *path;		/* "tcp" */
+};
+
+typedef void pl_remote_region_done(void *arg, int status, const char *text,
+				   const struct pl_remote_region_up *up);
+
+/*
+ * Answered within a time of the remote part's own choice (some seconds):
+ * -ENOENT, -EACCES, -EHOSTUNREACH, -EDQUOT by done. When the owner's region
+ * ends later: pl_broker_region_ended(id).
+ */
+int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *o,
+			  pl_remote_region_done *done, void *arg,
+			  struct pl_err *err);
+
+/* The pod closed this opening; before done it cancels. */
+void pl_remote_region_put(struct pl_remote *r, uint64_t id);
+
+/*
+ * A region of this node has ended: called for every one, whether the remote
+ * part knows it or not. Its descriptors, mapping and id are not to be used any
+ * more. died: the owner did not close it.
+ */
+void pl_remote_region_gone(struct pl_remote *r, uint64_t region_id, bool died);
+
+/* --- for podlanectl ------------------------------------------------------ */
+
+struct pl_remote_node {
+	const char *name;
+	const char *carrier;
+	const char *state;		/* "up", "down: REASON", "idle" */
+	uint32_t lanes;
+	uint32_t replicas;		/* of regions of that node, here */
+	uint64_t sent_bytes, received_bytes;
+};
+
+/* Each node of the registry but our own. */
+void pl_remote_nodes(struct pl_remote *r,
+		     void (*fn)(const struct pl_remote_node *n, void *arg),
+		     void *arg);
+
+#endif
