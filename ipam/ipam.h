@@ -52,7 +52,7 @@ struct pl_ipam_config {
 	unsigned int n_ranges, n_sets;
 	struct pl_addr requested[PL_IPAM_MAX_SETS];
 	unsigned int n_requested;
-	const cJSON *routes;		/* checked, points into netconf; or NULL */
+	const cJSON *routes;		/* checked, in netconf; or NULL */
 	char resolv_conf[PATH_MAX];	/* "": none */
 };
 
