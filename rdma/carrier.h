@@ -89,7 +89,7 @@ struct pl_carrier_config {
 	struct pl_addr listen_addr;	/* node address to listen on */
 	uint16_t port;			/* 0: any, see struct pl_carrier */
 	int connections;		/* per pair of nodes; 0: default */
-	int dead_ms;			/* silent for so long: down; 0: default */
+	int dead_ms;			/* silent so long: down; 0: default */
 	struct event_base *base;
 	struct pl_carrier_cb cb;
 	void *arg;			/* of the callbacks */
@@ -227,8 +227,10 @@ static inline void pl_carrier_source_end(struct pl_carrier_peer *p,
  * -ENOTCONN: the peer is not up. -ENOBUFS: this key's queue is full, go on
  * after a done callback of an earlier put of the same key (other keys are not
  * concerned, and an empty queue is never full). -EINVAL: not within the source,
- * or empty. A put of at most PL_PUT_WORDS_MAX bytes may be copied at once: its
- * words are those of the time of the call.
+ * or empty.
+ *
+ * A put of at most PL_PUT_WORDS_MAX bytes is copied at once and needs no source
+ * (0), so that counters can be put as they were checked, from the stack.
  */
 static inline int pl_carrier_put(struct pl_carrier_peer *p, uint64_t source,
 				 uint64_t key, uint64_t offset,
