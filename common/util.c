@@ -101,8 +101,8 @@ static int sync_parent(const char *path)
 	return 0;
 }
 
-int pl_file_replace(const char *path, const void *data, size_t len,
-		    mode_t mode, struct pl_err *err)
+static int replace(const char *path, const void *data, size_t len, mode_t mode,
+		   int sync, struct pl_err *err)
 {
 	char tmp[PATH_MAX];
 	int rc;
@@ -117,7 +117,7 @@ int pl_file_replace(const char *path, const void *data, size_t len,
 	if (fd < 0)
 		return pl_err_sys(err, "cannot create %s", tmp);
 	rc = pl_write_all(fd, data, len);
-	if (rc == 0 && fsync(fd) < 0)
+	if (rc == 0 && sync && fsync(fd) < 0)
 		rc = -errno;
 	if (rc == 0 && rename(tmp, path) < 0)
 		rc = -errno;
@@ -126,11 +126,23 @@ int pl_file_replace(const char *path, const void *data, size_t len,
 		return pl_err_set(err, -rc, "cannot write %s: %s", path,
 				  strerror(-rc));
 	}
-	rc = sync_parent(path);
+	rc = sync ? sync_parent(path) : 0;
 	if (rc < 0)
 		return pl_err_set(err, -rc, "cannot sync the folder of %s: %s",
 				  path, strerror(-rc));
 	return 0;
+}
+
+int pl_file_replace(const char *path, const void *data, size_t len,
+		    mode_t mode, struct pl_err *err)
+{
+	return replace(path, data, len, mode, 1, err);
+}
+
+int pl_file_replace_nosync(const char *path, const void *data, size_t len,
+			   mode_t mode, struct pl_err *err)
+{
+	return replace(path, data, len, mode, 0, err);
 }
 
 int pl_mkdirs(const char *path, mode_t mode, struct pl_err *err)
