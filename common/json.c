@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/util.h"
@@ -63,10 +64,23 @@ static const cJSON *find(const cJSON *obj, const char *key)
 }
 
 static int wrong(struct pl_err *err, const char *where, const char *key,
-		 const char *want)
+		 const char *want, const cJSON *v)
 {
-	return pl_err_set(err, EINVAL, "%s%s%s must be %s", where,
-			  *where ? "." : "", key, want);
+	pl_auto_free char *is = cJSON_PrintUnformatted(v);
+
+	return pl_err_set(err, EINVAL, "%s%s%s must be %s, not %.200s", where,
+			  *where ? "." : "", key, want, is ? is : "this");
+}
+
+static int wrong_number(struct pl_err *err, const char *where,
+			const char *key, int64_t min, int64_t max,
+			const cJSON *v)
+{
+	char want[96];
+
+	snprintf(want, sizeof(want), "a whole number from %lld to %lld",
+		 (long long)min, (long long)max);
+	return wrong(err, where, key, want, v);
 }
 
 int pl_json_str(const cJSON *obj, const char *where, const char *key,
@@ -77,7 +91,7 @@ int pl_json_str(const cJSON *obj, const char *where, const char *key,
 	if (!v)
 		return 0;
 	if (!cJSON_IsString(v))
-		return wrong(err, where, key, "a string");
+		return wrong(err, where, key, "a string", v);
 	*out = v->valuestring;
 	return 1;
 }
@@ -90,7 +104,7 @@ int pl_json_bool(const cJSON *obj, const char *where, const char *key,
 	if (!v)
 		return 0;
 	if (!cJSON_IsBool(v))
-		return wrong(err, where, key, "true or false");
+		return wrong(err, where, key, "true or false", v);
 	*out = cJSON_IsTrue(v);
 	return 1;
 }
@@ -106,10 +120,7 @@ int pl_json_int(const cJSON *obj, const char *where, const char *key,
 	d = cJSON_IsNumber(v) ? v->valuedouble : NAN;
 	if (!(d >= (double)min && d <= (double)max) || d != floor(d) ||
 	    fabs(d) > 9007199254740992.0)
-		return pl_err_set(err, EINVAL,
-				  "%s%s%s must be a whole number from %lld to %lld",
-				  where, *where ? "." : "", key,
-				  (long long)min, (long long)max);
+		return wrong_number(err, where, key, min, max, v);
 	*out = (int64_t)d;
 	return 1;
 }
@@ -122,7 +133,7 @@ int pl_json_obj(const cJSON *obj, const char *where, const char *key,
 	if (!v)
 		return 0;
 	if (!cJSON_IsObject(v))
-		return wrong(err, where, key, "an object");
+		return wrong(err, where, key, "an object", v);
 	*out = v;
 	return 1;
 }
@@ -135,7 +146,7 @@ int pl_json_arr(const cJSON *obj, const char *where, const char *key,
 	if (!v)
 		return 0;
 	if (!cJSON_IsArray(v))
-		return wrong(err, where, key, "a list");
+		return wrong(err, where, key, "a list", v);
 	*out = v;
 	return 1;
 }
