@@ -88,7 +88,7 @@ struct pl_msg_error {
 };
 _Static_assert(sizeof(struct pl_msg_error) == 276, "layout");
 
-/* PL_MSG_OK, and REJECT on a listener (id: the lane) */
+/* OK, LISTEN_OK (id: the listener), REJECT on a listener (id: the lane) */
 struct pl_msg_ok {
 	struct pl_msg_hdr h;
 	uint64_t id;
@@ -172,7 +172,7 @@ _Static_assert(sizeof(struct pl_msg_region_open) == 128, "layout");
 /* REGION_CREATE_OK and REGION_OPEN_OK */
 struct pl_msg_region {
 	struct pl_msg_hdr h;
-	uint64_t id;			/* unique on this node */
+	uint64_t id;			/* of the region, or of this opening */
 	uint64_t size;
 	char path[PL_WIRE_PATH];
 	char owner[PL_WIRE_ADDR];
