@@ -130,7 +130,8 @@ static inline void end_create(struct end *e, struct event_base *base,
 	assert_true(e->c->port != 0);
 }
 
-static inline void end_dial(struct end *e, const char *node, const struct end *to)
+static inline void end_dial(struct end *e, const char *node,
+			    const struct end *to)
 {
 	struct pl_addr a = loopback();
 

@@ -10,7 +10,7 @@ struct pair {
 	struct end a, b;
 	struct memory src, dst;		/* of a; of b, exposed to a */
 	int done, failed, status;
-	size_t seen;			/* dst's bytes when something happened */
+	size_t seen;			/* bytes when something happened */
 };
 
 static int setup(void **state)
