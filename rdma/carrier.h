@@ -55,6 +55,7 @@ struct pl_carrier_peer;		/* one remote node */
 #define PL_PUT_NOTIFY 0x1u
 #define PL_PUT_WORDS_MAX 128u
 #define PL_CARRIER_MSG_MAX 4096u
+#define PL_CARRIER_NODE_BYTES 256	/* a node's name with its NUL */
 
 struct pl_carrier_cb {
 	/*
@@ -137,7 +138,7 @@ struct pl_carrier {
 
 struct pl_carrier_peer {
 	struct pl_carrier *carrier;
-	char node[64];
+	char node[PL_CARRIER_NODE_BYTES];
 	bool is_up;
 	uint64_t instance;		/* of the last `up`; 0 before it */
 	void *user;			/* the agent's, NULL at first */

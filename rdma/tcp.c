@@ -225,7 +225,7 @@ static int tcp_create(const struct pl_carrier_config *cfg,
 
 	if (!pl_tcp_name_ok(cfg->node, PL_TCP_NODE))
 		return pl_err_set(err, EINVAL, "node name \"%.80s\": use 1 to "
-				  "63 printable characters", cfg->node);
+				  "255 printable characters", cfg->node);
 	if (cfg->connections < 0 ||
 	    cfg->connections > (int)PL_TCP_CONNS_MAX)
 		return pl_err_set(err, EINVAL, "%d connections per pair of "

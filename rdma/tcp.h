@@ -17,6 +17,8 @@
 #include "rdma/carrier.h"
 #include "rdma/tcp_wire.h"
 
+_Static_assert(PL_TCP_NODE == PL_CARRIER_NODE_BYTES, "names fit both ways");
+
 #define PL_TCP_CONNS_DEFAULT 2
 #define PL_TCP_DEAD_MS_DEFAULT 10000
 #define PL_TCP_HANDSHAKE_MS 5000

@@ -246,7 +246,7 @@ static void refuse(struct pl_tcp_conn *c, int status, uint64_t set)
 	char from[INET6_ADDRSTRLEN];
 
 	if (status != EALREADY && status != ESTALE)
-		pl_warn("carrier: refused node=%.63s address=%s: %s",
+		pl_warn("carrier: refused node=%s address=%s: %s",
 			status == EPROTO ? "?" : c->intro.hello.node,
 			pl_addr_str(&c->from, from), strerror(status));
 	/* Whether it arrives or not, the connection ends here. */

@@ -14,7 +14,7 @@
 
 #define PL_TCP_MAGIC 0x43544c50u	/* "PLTC" */
 #define PL_TCP_VERSION 1u
-#define PL_TCP_NODE 64			/* a node's name with its NUL */
+#define PL_TCP_NODE 256			/* a node's name with its NUL */
 #define PL_TCP_CONNS_MAX 8u
 
 struct pl_tcp_hello {
@@ -32,7 +32,7 @@ struct pl_tcp_hello {
 _Static_assert(offsetof(struct pl_tcp_hello, instance) == 8, "layout");
 _Static_assert(offsetof(struct pl_tcp_hello, stale) == 24, "layout");
 _Static_assert(offsetof(struct pl_tcp_hello, node) == 40, "layout");
-_Static_assert(sizeof(struct pl_tcp_hello) == 168, "layout");
+_Static_assert(sizeof(struct pl_tcp_hello) == 552, "layout");
 
 struct pl_tcp_welcome {
 	uint32_t magic;

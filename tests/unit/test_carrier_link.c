@@ -403,7 +403,8 @@ static void silent_clients_are_bounded(void **state)
 	pair_up(p);
 }
 
-static void frame(struct pair *p, const struct pl_tcp_frame *f, const char *what)
+static void frame(struct pair *p, const struct pl_tcp_frame *f,
+		  const char *what)
 {
 	static const char body[4096];
 	int fd = evil(p), downs = p->b.downs;
