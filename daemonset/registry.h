@@ -44,6 +44,7 @@ struct pl_registry {
 	size_t n, size;
 	struct pl_range *ranges;	/* by family and first address */
 	size_t n_ranges;
+	uint32_t *by_addr;		/* indices of nodes[], by address */
 };
 
 /*
