@@ -1,0 +1,83 @@
+/*
+ * bench/ps_options.h - the options of all commands of ps_throughput
+ *
+ * One table holds every option with the commands that know it, so that the
+ * roles and compare agree on names, ranges and defaults.
+ */
+#ifndef BENCH_PS_OPTIONS_H
+#define BENCH_PS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "bench/ps_models.h"
+
+#define PS_SERVERS_MAX 16
+#define PS_WORKERS_MAX 64
+#define PS_ADDR_BYTES 48
+#define PS_PORT_DEFAULT 4711
+
+/* Bits, so that an option of the table can name several commands. */
+enum ps_cmd {
+	PS_CMD_COMPARE = 1,
+	PS_CMD_SERVER = 2,
+	PS_CMD_WORKER = 4,
+	PS_CMD_RAW_RECV = 8,
+	PS_CMD_RAW_SEND = 16,
+};
+
+enum ps_transport { PS_OVERLAY = 1, PS_PODLANE = 2 };
+enum ps_placement { PS_SAME_NODE = 1, PS_CROSS_NODE = 2 };
+enum ps_local_sum { PS_SUM_AUTO, PS_SUM_ON, PS_SUM_OFF };
+
+struct ps_addrs {
+	unsigned int n;
+	char text[PS_WORKERS_MAX][PS_ADDR_BYTES];
+};
+
+struct ps_opts {
+	unsigned int transports;	/* bits of ps_transport */
+	unsigned int placements;	/* bits of ps_placement */
+	unsigned int workers, servers;
+	unsigned int n_models;
+	const struct ps_model *models[PS_MODELS_MAX];
+	unsigned int batch;		/* 0: the published one */
+	unsigned int steps, warmup, repeat;
+	enum ps_gpu compute;
+	bool async;
+	bool raw;			/* neither fill nor sum */
+	enum ps_local_sum local_sum;
+
+	/* Roles. */
+	struct ps_addrs bind;		/* server: own address, n 0: any */
+	struct ps_addrs server;		/* worker: one per server, in order */
+	struct ps_addrs local;		/* workers of this node, first sums */
+	unsigned int port;
+	unsigned int rank;		/* of the worker or the server */
+	unsigned int node_rank;		/* own place in local */
+	int report_fd;			/* -1: a summary for people */
+	unsigned int timeout_s;		/* to find the others */
+	bool bidir;			/* raw: both directions at once */
+	unsigned int duration_ms;	/* raw: how long to stream */
+
+	/* compare. */
+	const char *json, *plot, *run_dir, *cni_bin, *podlaned;
+};
+
+/*
+ * Parse argv[1..] (argv[0] is the command's name) over the defaults. Strings
+ * stay those of argv. 1: --help was given and printed to stdout.
+ */
+int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
+		  struct pl_err *err);
+
+void ps_opts_usage(enum ps_cmd cmd, FILE *out);
+
+/* "overlay", "same-node", "auto" …; for messages and for argv of children. */
+const char *ps_transport_name(enum ps_transport t);
+const char *ps_placement_name(enum ps_placement p);
+const char *ps_local_sum_name(enum ps_local_sum s);
+
+#endif

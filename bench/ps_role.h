@@ -1,0 +1,58 @@
+/*
+ * bench/ps_role.h - the roles that compare starts in pods
+ *
+ * Each role is a command of ps_throughput. compare starts it as a process in a
+ * pod's network namespace with --report FD; at its end it writes one line of
+ * JSON to that descriptor:
+ *
+ *   worker     {"role":"worker","rank":R,"ok":true,"verified":B,"path":P,
+ *               "param_path":P,"local_sum":B,"step_ns":[N,…],
+ *               "t_first_ns":N,"t_last_ns":N,"sent_bytes":N,
+ *               "received_bytes":N,"checksum":HEX}
+ *   server     {"role":"server","rank":R,"ok":true,"path":P,
+ *               "grad_paths":[P,…],"steps":N,"checksum":HEX}
+ *   raw-send,  {"role":…,"ok":true,"sent_bytes":N,"received_bytes":N,
+ *   raw-recv    "ns":N}
+ *   any        {"role":…,"rank":R,"ok":false,"error":TEXT}
+ *
+ * step_ns are the measured steps, t_first_ns and t_last_ns CLOCK_MONOTONIC at
+ * the beginning of the first and the end of the last of them. path is that of
+ * the gradients as the transport reports it ("shm", "tcp", "overlay-tcp").
+ * sent_bytes and received_bytes are what this worker handed to and took from
+ * the transport in the measured steps. verified is false with --raw, where
+ * there is nothing to verify. checksum is of all parameters (worker) or of the
+ * server's share (server); with one server these are equal.
+ *
+ * An error also stands on stderr as one line, and the exit status is 1.
+ */
+#ifndef BENCH_PS_ROLE_H
+#define BENCH_PS_ROLE_H
+
+#include "bench/ps_options.h"
+
+int ps_worker_main(int argc, char **argv);
+int ps_server_main(int argc, char **argv);
+int ps_raw_recv_main(int argc, char **argv);
+int ps_raw_send_main(int argc, char **argv);
+
+/*
+ * Bytes per second that all cores together can move to and from memory, reads
+ * and writes counted once each, in the mix of a parameter server: two reads
+ * of gradients, one read and one write of parameters, on arrays larger than
+ * any cache share. 0 when memory or threads could not be had.
+ */
+double ps_memory_bandwidth(void);
+
+/* What ps_memory_bandwidth needs for a moment, in bytes. */
+size_t ps_memory_bandwidth_need(void);
+
+/*
+ * Bytes that must cross memory in one step of k co-located workers: each
+ * gradient written and read once, parameters read and written once.
+ */
+static inline double ps_roofline_bytes(unsigned int k, double model_bytes)
+{
+	return (2.0 * k + 2.0) * model_bytes;
+}
+
+#endif
