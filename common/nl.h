@@ -107,6 +107,13 @@ int pl_nl_vxlan_get(struct pl_nl *nl, const char *name, struct pl_link *link,
 int pl_nl_link_set(struct pl_nl *nl, int index, int master, uint32_t mtu,
 		   int up, struct pl_err *err);
 
+/* Of mask's IFF_... flags, set those in flags and clear the others. */
+int pl_nl_link_flags(struct pl_nl *nl, int index, unsigned int mask,
+		     unsigned int flags, struct pl_err *err);
+/* A bridge port: frames may leave by the port that they came in by. */
+int pl_nl_port_hairpin(struct pl_nl *nl, int index, bool on,
+		       struct pl_err *err);
+
 /* -EEXIST when it is there. nodad: no duplicate address detection (IPv6). */
 int pl_nl_addr_add(struct pl_nl *nl, int index, const struct pl_prefix *addr,
 		   bool nodad, struct pl_err *err);
