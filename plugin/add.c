@@ -1,0 +1,444 @@
+/*
+ * plugin/add.c - ADD: a transaction
+ *
+ * A table of steps; each has what undoes it. When one fails, those before it
+ * are undone in reverse order and the record goes last: whenever the plugin is
+ * killed, a later DEL finds in the record what to undo. A step that fails has
+ * left nothing itself.
+ *
+ * Chained behind another plugin (prevResult), only those steps are taken that
+ * concern the agent, and prevResult is printed as it came.
+ */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/agentapi.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/netns.h"
+#include "common/util.h"
+#include "plugin/address.h"
+#include "plugin/plugin.h"
+#include "plugin/result.h"
+#include "plugin/wire.h"
+
+struct add {
+	struct pl_call *c;
+	int netns, agent;		/* descriptors; agent -1: none */
+	struct pl_nl host;
+	struct pl_record rec;
+	char host_name[PL_IFNAME_BYTES];
+	uint32_t agent_mtu;		/* 0: not said */
+	uint32_t mtu;			/* of the pair; 0: the kernel's */
+	struct pl_link br, port, pod;
+	struct pl_result result;
+	bool registered;
+	bool keep_record;		/* something could not be undone */
+};
+
+static bool chained(const struct add *a)
+{
+	return a->c->conf.prev != NULL;
+}
+
+/* Something that should be gone is still there; DEL can try again. */
+static void not_undone(struct add *a, const struct pl_err *why)
+{
+	pl_error("cannot undo a failed ADD: %s", why->msg);
+	a->keep_record = true;
+}
+
+static int step_netns(struct add *a, struct pl_err *err)
+{
+	return pl_open_netns(a->c, &a->netns, err);
+}
+
+/* --- the agent is asked first: without it, there is nothing to undo --- */
+
+static int step_agent(struct add *a, struct pl_err *err)
+{
+	const struct pl_conf *conf = &a->c->conf;
+	int rc = pl_agent_open(conf->agent_socket, &a->agent, err);
+
+	if (rc == 0)
+		rc = pl_agent_node(a->agent, &a->agent_mtu, err);
+	if (rc == 0)
+		return 0;
+	pl_close_fd(&a->agent);
+	if (!conf->agent_required) {
+		pl_warn("container=%s: without lanes: %s", a->c->at.id,
+			err->msg);
+		return 0;
+	}
+	err->code = PL_CNI_ERR_BASE + PL_CNI_TRY_AGAIN;
+	return -err->code;
+}
+
+/* --- the record --- */
+
+static cJSON *record_json(struct add *a, struct pl_err *err)
+{
+	pl_auto_json *j = cJSON_CreateObject();
+	cJSON *memo, *ret;
+
+	pl_err_set(err, ENOMEM, "out of memory");
+	if (!j || !cJSON_AddBoolToObject(j, "chained", chained(a)) ||
+	    !cJSON_AddStringToObject(j, "agent", a->c->conf.agent_socket))
+		return NULL;
+	if (!chained(a)) {
+		memo = pl_address_memo(a->c, err);
+		if (!memo || !cJSON_AddItemToObject(j, "ipam", memo) ||
+		    !cJSON_AddStringToObject(j, "link", a->host_name) ||
+		    !cJSON_AddStringToObject(j, "bridge", a->c->conf.bridge))
+			return NULL;
+	}
+	ret = j;
+	j = NULL;
+	return ret;
+}
+
+/* A record is there: of a living attachment, or left by a dead ADD. */
+static int take_over(struct add *a, struct pl_err *err)
+{
+	struct pl_record old;
+	int rc = pl_record_open(a->c->conf.state_dir, &a->c->at, 0, &old, err);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return rc;
+	if (!old.json || (old.done && !old.old_boot)) {
+		rc = pl_cni_err(err, PL_CNI_DUPLICATE,
+				"container %s already has %s in network %s; "
+				"DEL it first", a->c->at.id, a->c->at.ifname,
+				a->c->at.network);
+		pl_record_close(&old);
+		return rc;
+	}
+	pl_warn("container=%s: clearing up after an earlier ADD", a->c->at.id);
+	rc = pl_detach(a->c, &a->c->at, &old, true, err);
+	pl_record_close(&old);
+	return rc;
+}
+
+static int step_record(struct add *a, struct pl_err *err)
+{
+	const struct pl_call *c = a->c;
+	pl_auto_json *json = NULL;
+	int rc;
+
+	pl_record_host_ifname(&c->at, a->host_name);
+	json = record_json(a, err);
+	if (!json)
+		return -err->code;
+	rc = pl_record_create(c->conf.state_dir, &c->at, json, &a->rec, err);
+	if (rc != -EEXIST)
+		return rc;
+	rc = take_over(a, err);
+	if (rc < 0)
+		return rc;
+	return pl_record_create(c->conf.state_dir, &c->at, json, &a->rec, err);
+}
+
+static void undo_record(struct add *a)
+{
+	struct pl_err why;
+
+	if (!a->keep_record && pl_record_remove(&a->rec, &why) < 0)
+		pl_error("%s", why.msg);
+}
+
+/* --- addresses --- */
+
+static bool has_default(const struct pl_result *r, int family)
+{
+	for (size_t i = 0; i < r->n_routes; i++) {
+		if (r->routes[i].dst.addr.family == family &&
+		    r->routes[i].dst.len == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What isGateway and isDefaultGateway add to what the allocator said. */
+static int complete(const struct pl_conf *conf, struct pl_result *r,
+		    struct pl_err *err)
+{
+	for (size_t i = 0; i < r->n_ips; i++) {
+		struct pl_res_ip *ip = &r->ips[i];
+		struct pl_res_route *route;
+		struct pl_addr net = pl_prefix_first(&ip->addr);
+
+		if (conf->is_gateway && !ip->gw.family)
+			ip->gw = pl_addr_add(&net, 1);
+		if (!conf->is_default_gateway ||
+		    has_default(r, net.family))
+			continue;
+		route = pl_result_route(r);
+		if (!route)
+			return pl_err_set(err, ENOMEM, "out of memory");
+		route->dst.addr.family = net.family;
+		route->gw = ip->gw;
+	}
+	return 0;
+}
+
+static void undo_addresses(struct add *a)
+{
+	struct pl_err why;
+
+	if (pl_address_del(a->c, &a->c->at, NULL, &why) < 0)
+		not_undone(a, &why);
+}
+
+static int step_addresses(struct add *a, struct pl_err *err)
+{
+	int rc = pl_address_add(a->c, &a->result, err);
+
+	if (rc < 0)
+		return rc;
+	rc = complete(&a->c->conf, &a->result, err);
+	if (rc < 0)
+		undo_addresses(a);
+	return rc;
+}
+
+/* --- links --- */
+
+static void undo_pair(struct add *a)
+{
+	struct pl_err why;
+
+	if (pl_delete_link(a->host_name, true, &why) < 0)
+		not_undone(a, &why);
+}
+
+static int step_bridge(struct add *a, struct pl_err *err)
+{
+	const struct pl_conf *conf = &a->c->conf;
+	int rc = pl_nl_open(&a->host, -1, err);
+
+	a->mtu = conf->mtu ? conf->mtu : a->agent_mtu;
+	if (rc == 0)
+		rc = pl_wire_bridge(&a->host, conf, a->mtu, &a->br, err);
+	if (rc == 0 && !a->mtu)
+		a->mtu = a->br.mtu;
+	return rc;
+}
+
+static int step_pair(struct add *a, struct pl_err *err)
+{
+	struct pl_wire_pair pair = { .host_name = a->host_name,
+				     .pod_name = a->c->at.ifname,
+				     .netns_fd = a->netns,
+				     .mtu = a->mtu };
+	int rc = pl_wire_pair(&a->host, &a->c->conf, &pair, &a->br, &a->port,
+			      err);
+
+	/* Either name: then nothing was made, and what is there is not ours. */
+	if (rc == -EEXIST)
+		pl_err_prefix(err, "%s is in the pod already, or %s on the host",
+			      a->c->at.ifname, a->host_name);
+	else if (rc < 0)
+		undo_pair(a);
+	return rc;
+}
+
+static int step_pod(struct add *a, struct pl_err *err)
+{
+	return pl_wire_pod(a->netns, a->c->at.ifname, &a->result, &a->pod, err);
+}
+
+static int step_gateway(struct add *a, struct pl_err *err)
+{
+	if (!a->c->conf.is_gateway)
+		return 0;
+	return pl_wire_gateway(&a->host, &a->c->conf, &a->br, &a->result, err);
+}
+
+static int add_if(struct pl_result *r, const struct pl_link *l,
+		  const char *sandbox, struct pl_err *err)
+{
+	struct pl_res_if *i = pl_result_if(r);
+
+	if (!i || (sandbox && !(i->sandbox = strdup(sandbox))))
+		return pl_err_set(err, ENOMEM, "out of memory");
+	memcpy(i->name, l->name, sizeof(i->name));
+	snprintf(i->mac, sizeof(i->mac), "%02x:%02x:%02x:%02x:%02x:%02x",
+		 l->mac[0], l->mac[1], l->mac[2], l->mac[3], l->mac[4],
+		 l->mac[5]);
+	i->mtu = l->mtu;
+	return 0;
+}
+
+static int step_interfaces(struct add *a, struct pl_err *err)
+{
+	struct pl_result *r = &a->result;
+
+	if (add_if(r, &a->br, NULL, err) < 0 ||
+	    add_if(r, &a->port, NULL, err) < 0 ||
+	    add_if(r, &a->pod, a->c->env.netns, err) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_ips; i++)
+		r->ips[i].ifindex = (int)r->n_ifs - 1;
+	return 0;
+}
+
+static int step_prev(struct add *a, struct pl_err *err)
+{
+	int rc = pl_result_parse(a->c->conf.prev, &a->result, err);
+
+	if (rc < 0)
+		pl_err_prefix(err, "prevResult");
+	return rc;
+}
+
+/* --- registration --- */
+
+static void undo_register(struct add *a)
+{
+	struct pl_err why;
+
+	/* An agent that is gone sees by itself that the pod is. */
+	if (a->agent >= 0 &&
+	    pl_agent_unregister(a->agent, &a->c->at, &why) < 0)
+		pl_warn("%s", why.msg);
+}
+
+/* An agent that went away comes back; one that refuses has its reasons. */
+static int agent_failed(int rc, struct pl_err *err)
+{
+	bool gone = rc == -ECONNRESET || rc == -EPIPE || rc == -ETIMEDOUT;
+
+	err->code = PL_CNI_ERR_BASE + (gone ? PL_CNI_TRY_AGAIN : PL_CNI_FAILED);
+	return -err->code;
+}
+
+static int step_register(struct add *a, struct pl_err *err)
+{
+	const struct pl_call *c = a->c;
+	struct pl_agent_pod pod;
+	struct pl_res_if *eth;
+	int rc;
+
+	if (a->agent < 0)
+		return 0;
+	pl_agent_pod_read(c->env.args, &pod);
+	rc = pl_agent_register(a->agent, &c->at, c->env.netns, &a->result, &pod,
+			       a->netns, err);
+	if (rc < 0)
+		undo_register(a);
+	if (rc < 0 && !c->conf.agent_required) {
+		pl_warn("container=%s: without lanes: %s", c->at.id, err->msg);
+		return 0;
+	}
+	if (rc < 0)
+		return agent_failed(rc, err);
+	if (chained(a))
+		return 0;
+	eth = &a->result.ifs[a->result.n_ifs - 1];
+	eth->socket_path = strdup(PL_AGENT_CHANNEL);
+	return eth->socket_path ? 0 : pl_err_set(err, ENOMEM, "out of memory");
+}
+
+/* --- the end --- */
+
+static int step_done(struct add *a, struct pl_err *err)
+{
+	return pl_record_done(&a->rec, err);
+}
+
+/* As it came, unless it has another version than the configuration. */
+static int print_prev(const struct add *a, struct pl_err *err)
+{
+	const struct pl_conf *conf = &a->c->conf;
+	const char *version = NULL;
+	pl_auto_json *doc = NULL;
+
+	if (pl_json_str(conf->prev, "prevResult", "cniVersion", &version,
+			err) < 0)
+		return -EINVAL;
+	if (version && !strcmp(version, conf->version))
+		return pl_cni_print(a->c->out_fd, conf->prev, err);
+	if (version) {
+		doc = pl_result_print(&a->result, conf->version);
+	} else {
+		doc = cJSON_Duplicate(conf->prev, true);
+		cJSON_AddStringToObject(doc, "cniVersion", conf->version);
+	}
+	return pl_cni_print(a->c->out_fd, doc, err);
+}
+
+static int step_print(struct add *a, struct pl_err *err)
+{
+	pl_auto_json *doc = NULL;
+
+	if (chained(a))
+		return print_prev(a, err);
+	doc = pl_result_print(&a->result, a->c->conf.version);
+	return pl_cni_print(a->c->out_fd, doc, err);
+}
+
+enum { STANDALONE = 1, CHAINED = 2, BOTH = 3 };
+
+static const struct step {
+	int when;
+	int (*run)(struct add *a, struct pl_err *err);
+	void (*undo)(struct add *a);		/* NULL: nothing to undo */
+} steps[] = {
+	{ BOTH, step_netns, NULL },
+	{ BOTH, step_agent, NULL },
+	{ CHAINED, step_prev, NULL },
+	{ BOTH, step_record, undo_record },
+	{ STANDALONE, step_addresses, undo_addresses },
+	{ STANDALONE, step_bridge, NULL },
+	{ STANDALONE, step_pair, undo_pair },
+	{ STANDALONE, step_pod, NULL },
+	{ STANDALONE, step_gateway, NULL },
+	{ STANDALONE, step_interfaces, NULL },
+	{ BOTH, step_register, undo_register },
+	{ BOTH, step_done, NULL },
+	{ BOTH, step_print, NULL },
+};
+
+static bool applies(const struct add *a, const struct step *s)
+{
+	return s->when & (chained(a) ? CHAINED : STANDALONE);
+}
+
+static int run_steps(struct add *a, struct pl_err *err)
+{
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < PL_ARRAY_SIZE(steps); i++) {
+		if (!applies(a, &steps[i]))
+			continue;
+		rc = steps[i].run(a, err);
+		if (rc < 0)
+			break;
+	}
+	if (rc >= 0)
+		return 0;
+	while (i-- > 0) {
+		if (applies(a, &steps[i]) && steps[i].undo)
+			steps[i].undo(a);
+	}
+	return rc;
+}
+
+int pl_cmd_add(struct pl_call *c, struct pl_err *err)
+{
+	struct add a = { .c = c, .netns = -1, .agent = -1, .rec.fd = -1 };
+	int rc = run_steps(&a, err);
+
+	pl_record_close(&a.rec);
+	pl_result_fini(&a.result);
+	pl_nl_close(&a.host);
+	pl_close_fd(&a.agent);
+	pl_close_fd(&a.netns);
+	return rc;
+}

@@ -1,0 +1,136 @@
+/* plugin/agent.c - the plugin's half of the conversation with the agent */
+#include "plugin/agent.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "common/agentapi.h"
+#include "common/json.h"
+#include "ipam/cni.h"
+
+static void read_arg(const char *args, const char *key, char *buf, size_t size)
+{
+	if (pl_cni_args_get(args, key, buf, size) <= 0)
+		buf[0] = '\0';
+}
+
+void pl_agent_pod_read(const char *args, struct pl_agent_pod *pod)
+{
+	read_arg(args, "K8S_POD_NAME", pod->name, sizeof(pod->name));
+	read_arg(args, "K8S_POD_NAMESPACE", pod->k8s_namespace,
+		 sizeof(pod->k8s_namespace));
+	read_arg(args, "K8S_POD_UID", pod->uid, sizeof(pod->uid));
+}
+
+static int no_memory(struct pl_err *err)
+{
+	return pl_err_set(err, ENOMEM, "out of memory");
+}
+
+static cJSON *request(const char *op, const struct pl_attach *at)
+{
+	cJSON *j = cJSON_CreateObject();
+
+	if (cJSON_AddStringToObject(j, "op", op) &&
+	    (!at || (cJSON_AddStringToObject(j, "network", at->network) &&
+		     cJSON_AddStringToObject(j, "containerID", at->id) &&
+		     cJSON_AddStringToObject(j, "ifname", at->ifname))))
+		return j;
+	cJSON_Delete(j);
+	return NULL;
+}
+
+static int simple(int fd, const char *op, const struct pl_attach *at,
+		  struct pl_err *err)
+{
+	pl_auto_json *j = request(op, at);
+
+	return j ? pl_agent_call(fd, j, -1, NULL, err) : no_memory(err);
+}
+
+int pl_agent_node(int fd, uint32_t *mtu, struct pl_err *err)
+{
+	pl_auto_json *j = request("node", NULL);
+	pl_auto_json *answer = NULL;
+	int64_t v = 0;
+	int rc = j ? pl_agent_call(fd, j, -1, &answer, err) : no_memory(err);
+
+	if (rc == 0)
+		rc = pl_json_int(answer, "answer", "mtu", 0, 65535, &v, err);
+	*mtu = (uint32_t)v;
+	return rc < 0 ? rc : 0;
+}
+
+/* An address without an interface is the pod's too. */
+static bool in_pod(const struct pl_result *r, const struct pl_res_ip *ip)
+{
+	if (ip->ifindex < 0 || (size_t)ip->ifindex >= r->n_ifs)
+		return true;
+	return r->ifs[ip->ifindex].sandbox != NULL;
+}
+
+static bool add_addresses(cJSON *j, const struct pl_result *r)
+{
+	cJSON *list = cJSON_AddArrayToObject(j, "addresses");
+	char buf[PL_PREFIX_STRLEN];
+
+	for (size_t i = 0; list && i < r->n_ips; i++) {
+		cJSON *s;
+
+		if (!in_pod(r, &r->ips[i]))
+			continue;
+		s = cJSON_CreateString(pl_prefix_str(&r->ips[i].addr, buf));
+		if (!s)
+			return false;
+		cJSON_AddItemToArray(list, s);
+	}
+	return list != NULL;
+}
+
+static bool add_pod(cJSON *j, const struct pl_agent_pod *pod)
+{
+	cJSON *p = cJSON_AddObjectToObject(j, "pod");
+
+	return cJSON_AddStringToObject(p, "name", pod->name) &&
+	       cJSON_AddStringToObject(p, "namespace", pod->k8s_namespace) &&
+	       cJSON_AddStringToObject(p, "uid", pod->uid);
+}
+
+int pl_agent_register(int fd, const struct pl_attach *at, const char *netns,
+		      const struct pl_result *r,
+		      const struct pl_agent_pod *pod, int ns_fd,
+		      struct pl_err *err)
+{
+	pl_auto_json *j = request(ns_fd >= 0 ? "add" : "check", at);
+
+	if (!j || !cJSON_AddStringToObject(j, "netns", netns) ||
+	    !add_addresses(j, r) || !add_pod(j, pod))
+		return no_memory(err);
+	return pl_agent_call(fd, j, ns_fd, NULL, err);
+}
+
+int pl_agent_unregister(int fd, const struct pl_attach *at,
+			struct pl_err *err)
+{
+	return simple(fd, "del", at, err);
+}
+
+int pl_agent_status(int fd, struct pl_err *err)
+{
+	return simple(fd, "status", NULL, err);
+}
+
+int pl_agent_gc(int fd, const char *network, const cJSON *valid,
+		struct pl_err *err)
+{
+	pl_auto_json *j = request("gc", NULL);
+	cJSON *copy = valid ? cJSON_Duplicate(valid, true) :
+			      cJSON_CreateArray();
+
+	if (!j || !copy || !cJSON_AddStringToObject(j, "network", network)) {
+		cJSON_Delete(copy);
+		return no_memory(err);
+	}
+	cJSON_AddItemToObject(j, "valid", copy);
+	return pl_agent_call(fd, j, -1, NULL, err);
+}

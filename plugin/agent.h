@@ -1,0 +1,42 @@
+/*
+ * plugin/agent.h - the plugin's half of the conversation with the agent
+ *
+ * One connection serves a whole ADD. Requests: common/agentapi.h.
+ */
+#ifndef PLUGIN_AGENT_H
+#define PLUGIN_AGENT_H
+
+#include <stdint.h>
+#include <cjson/cJSON.h>
+
+#include "common/err.h"
+#include "plugin/record.h"
+#include "plugin/result.h"
+
+/* The Kubernetes names of a pod; "": not known. */
+struct pl_agent_pod {
+	char name[256], k8s_namespace[256], uid[64];
+};
+
+/* From CNI_ARGS (NULL: none): K8S_POD_NAME and the like. */
+void pl_agent_pod_read(const char *args, struct pl_agent_pod *pod);
+
+/* What the agent says about the node; mtu 0: nothing. */
+int pl_agent_node(int fd, uint32_t *mtu, struct pl_err *err);
+
+/*
+ * Register the pod, or see that it is registered so. ns_fd: the namespace; -1:
+ * only check. Addresses are those of r on interfaces in a sandbox.
+ */
+int pl_agent_register(int fd, const struct pl_attach *at, const char *netns,
+		      const struct pl_result *r,
+		      const struct pl_agent_pod *pod, int ns_fd,
+		      struct pl_err *err);
+int pl_agent_unregister(int fd, const struct pl_attach *at,
+			struct pl_err *err);
+int pl_agent_status(int fd, struct pl_err *err);
+/* valid: a list of {"containerID","ifname"}; NULL: an empty one. */
+int pl_agent_gc(int fd, const char *network, const cJSON *valid,
+		struct pl_err *err);
+
+#endif

@@ -1,0 +1,223 @@
+/* plugin/conf.c - the plugin's network configuration */
+#include "plugin/conf.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/util.h"
+
+#define MTU_MIN 68
+#define MTU_MAX 65535
+
+struct flag {
+	const char *key;
+	size_t at;
+};
+
+static const struct flag flags[] = {
+	{ "isGateway", offsetof(struct pl_conf, is_gateway) },
+	{ "isDefaultGateway", offsetof(struct pl_conf, is_default_gateway) },
+	{ "forceAddress", offsetof(struct pl_conf, force_address) },
+	{ "hairpinMode", offsetof(struct pl_conf, hairpin) },
+	{ "promiscMode", offsetof(struct pl_conf, promisc) },
+};
+
+static const struct flag texts[] = {
+	{ "bridge", offsetof(struct pl_conf, bridge) },
+	{ "agentSocket", offsetof(struct pl_conf, agent_socket) },
+	{ "stateDir", offsetof(struct pl_conf, state_dir) },
+};
+
+/* Keys that ask for something when they are true, not 0 and not empty. */
+static const struct unbuilt {
+	const char *in;			/* the object that it is in */
+	const char *key;
+} unbuilt[] = {
+	{ "", "ipMasq" },
+	{ "", "enabledad" },
+	{ "", "macspoofchk" },
+	{ "", "portIsolation" },
+	{ "", "disableContainerInterface" },
+	{ "", "vlan" },
+	{ "", "vlanTrunk" },
+	{ "", "lanes" },
+	{ "runtimeConfig", "portMappings" },
+	{ "runtimeConfig", "bandwidth" },
+	{ "runtimeConfig", "infinibandGUID" },
+};
+
+static bool asks(const cJSON *v)
+{
+	if (cJSON_IsNumber(v))
+		return v->valuedouble != 0;
+	if (cJSON_IsString(v))
+		return v->valuestring[0] != '\0';
+	if (cJSON_IsArray(v) || cJSON_IsObject(v))
+		return v->child != NULL;
+	return cJSON_IsTrue(v);
+}
+
+static int check_unbuilt(const cJSON *json, struct pl_err *err)
+{
+	for (size_t i = 0; i < PL_ARRAY_SIZE(unbuilt); i++) {
+		const struct unbuilt *u = &unbuilt[i];
+		const cJSON *in = json;
+
+		if (*u->in)
+			in = cJSON_GetObjectItemCaseSensitive(json, u->in);
+		if (asks(cJSON_GetObjectItemCaseSensitive(in, u->key)))
+			return pl_cni_err(err, PL_CNI_UNSUPPORTED_FIELD,
+					  "%s%s%s is not supported by this "
+					  "version of podlane; remove it",
+					  u->in, *u->in ? "." : "", u->key);
+	}
+	return 0;
+}
+
+static int parse_simple(const cJSON *json, struct pl_conf *c,
+			struct pl_err *err)
+{
+	int64_t mtu = 0;
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(flags); i++) {
+		bool *b = (bool *)((char *)c + flags[i].at);
+
+		if (pl_json_bool(json, "", flags[i].key, b, err) < 0)
+			return -EINVAL;
+	}
+	for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
+		const char **s = (const char **)((char *)c + texts[i].at);
+		const char *v = "";
+
+		if (pl_json_str(json, "", texts[i].key, &v, err) < 0)
+			return -EINVAL;
+		if (*v)
+			*s = v;
+	}
+	if (pl_json_int(json, "", "mtu", 0, MTU_MAX, &mtu, err) < 0)
+		return -EINVAL;
+	if (mtu && mtu < MTU_MIN)
+		return pl_err_set(err, EINVAL, "mtu must be %d to %d, or 0",
+				  MTU_MIN, MTU_MAX);
+	c->mtu = (uint32_t)mtu;
+	c->is_gateway |= c->is_default_gateway;
+	if (strlen(c->bridge) >= IFNAMSIZ || strchr(c->bridge, '/'))
+		return pl_err_set(err, EINVAL,
+				  "bridge must be an interface name of at most "
+				  "%d characters, is \"%s\"", IFNAMSIZ - 1,
+				  c->bridge);
+	return 0;
+}
+
+static int parse_agent(const cJSON *json, struct pl_conf *c,
+		       struct pl_err *err)
+{
+	const char *policy = "required";
+
+	if (pl_json_str(json, "", "agentPolicy", &policy, err) < 0)
+		return -EINVAL;
+	c->agent_required = !strcmp(policy, "required");
+	if (!c->agent_required && strcmp(policy, "optional"))
+		return pl_err_set(err, EINVAL,
+				  "agentPolicy must be \"required\" or "
+				  "\"optional\", is \"%s\"", policy);
+	if (c->agent_socket[0] != '/' || c->state_dir[0] != '/')
+		return pl_err_set(err, EINVAL,
+				  "agentSocket and stateDir must be absolute "
+				  "paths");
+	return 0;
+}
+
+static int parse_ipam(const cJSON *json, struct pl_conf *c, struct pl_err *err)
+{
+	const cJSON *ipam = NULL;
+	const char *type = "";
+
+	if (pl_json_obj(json, "", "ipam", &ipam, err) < 0 ||
+	    (ipam && pl_json_str(ipam, "ipam", "type", &type, err) < 0))
+		return -EINVAL;
+	if (strchr(type, '/') || !strcmp(type, ".") || !strcmp(type, ".."))
+		return pl_err_set(err, EINVAL,
+				  "ipam.type must be the name of a plugin, "
+				  "is \"%s\"", type);
+	c->ipam_type = type;
+	return 0;
+}
+
+static int parse_mac(const char *s, uint8_t *mac)
+{
+	unsigned int v[6];
+	int n = 0;
+
+	if (sscanf(s, "%2x:%2x:%2x:%2x:%2x:%2x%n", &v[0], &v[1], &v[2], &v[3],
+		   &v[4], &v[5], &n) != 6 || s[n] != '\0' || n != 17)
+		return -EINVAL;
+	for (int i = 0; i < 6; i++)
+		mac[i] = (uint8_t)v[i];
+	/* A group address can't be an interface's. */
+	return mac[0] & 1 ? -EINVAL : 0;
+}
+
+static int str_in(const cJSON *obj, const char *where, const char *key,
+		  const char **out, struct pl_err *err)
+{
+	return obj ? pl_json_str(obj, where, key, out, err) : 0;
+}
+
+/* runtimeConfig goes before args, and args before CNI_ARGS. */
+static int find_mac(const cJSON *json, const char *cni_args, struct pl_conf *c,
+		    struct pl_err *err)
+{
+	const cJSON *rt = NULL, *args = NULL, *cni = NULL;
+	const char *s = "", *v = NULL;
+	char buf[32] = "";
+
+	if (pl_json_obj(json, "", "runtimeConfig", &rt, err) < 0 ||
+	    pl_json_obj(json, "", "args", &args, err) < 0 ||
+	    (args && pl_json_obj(args, "args", "cni", &cni, err) < 0) ||
+	    str_in(cni, "args.cni", "mac", &v, err) < 0)
+		return -EINVAL;
+	if (!v && pl_cni_args_get(cni_args, "MAC", buf, sizeof(buf)) < 0)
+		return pl_err_set(err, EINVAL, "MAC in CNI_ARGS is too long");
+	s = v ? v : buf;
+	if (str_in(rt, "runtimeConfig", "mac", &s, err) < 0)
+		return -EINVAL;
+	if (!*s)
+		return 0;
+	if (parse_mac(s, c->mac) < 0)
+		return pl_err_set(err, EINVAL,
+				  "the requested MAC \"%s\" is none of an "
+				  "interface (six hexadecimal bytes, the first "
+				  "even)", s);
+	c->has_mac = true;
+	return 0;
+}
+
+int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
+		  struct pl_conf *c, struct pl_err *err)
+{
+	const cJSON *json = doc->json;
+	int rc;
+
+	*c = (struct pl_conf){ .json = json, .version = doc->version_text,
+			       .name = doc->name, .bridge = PL_CONF_BRIDGE,
+			       .agent_socket = PL_CONF_AGENT_SOCKET,
+			       .state_dir = PL_CONF_STATE_DIR,
+			       .ipam_type = "" };
+	rc = pl_json_obj(json, "", "prevResult", &c->prev, err);
+	if (rc >= 0)
+		rc = parse_simple(json, c, err);
+	if (rc == 0)
+		rc = parse_agent(json, c, err);
+	if (rc == 0)
+		rc = parse_ipam(json, c, err);
+	if (!strict)
+		return 0;
+	if (rc == 0 && !c->prev)
+		rc = find_mac(json, args, c, err);
+	return rc == 0 ? check_unbuilt(json, err) : rc;
+}

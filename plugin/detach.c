@@ -1,0 +1,210 @@
+/*
+ * plugin/detach.c - undoing an attachment: DEL and GC
+ *
+ * Neither looks into the pod: with the host's end of the pair goes the pod's,
+ * and with that its addresses and routes. So it does not matter whether the
+ * namespace is still there, or is somebody else's by now.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/agentapi.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/nl.h"
+#include "common/util.h"
+#include "plugin/address.h"
+#include "plugin/plugin.h"
+
+/* DEL waits so long for an ADD of the same attachment that is under way. */
+#define LOCK_WAIT_MS 20000
+
+int pl_delete_link(const char *name, bool quick, struct pl_err *err)
+{
+	struct pl_link link;
+	struct pl_nl nl;
+	int rc = pl_nl_open(&nl, -1, err);
+
+	if (rc < 0)
+		return rc;
+	rc = pl_nl_link_get(&nl, name, &link, err);
+	if (rc == 0 && strcmp(link.kind, "veth"))
+		rc = pl_err_set(err, EEXIST, "%s is none of ours: its kind is "
+				"\"%s\"", name, link.kind);
+	else if (rc == 0)
+		rc = quick ? pl_nl_link_del_quick(link.index, err) :
+			     pl_nl_link_del(&nl, link.index, err);
+	pl_nl_close(&nl);
+	return rc == -ENODEV ? 0 : rc;
+}
+
+/* Best effort: an agent that can't be reached sees the end of a pod itself. */
+static void unregister(const char *socket, const struct pl_attach *at)
+{
+	pl_auto_fd fd = -1;
+	struct pl_err why;
+
+	if (pl_agent_open(socket, &fd, &why) < 0 ||
+	    pl_agent_unregister(fd, at, &why) < 0)
+		pl_info("container=%s: %s", at->id, why.msg);
+}
+
+/*
+ * What a record, or without one the configuration, says. prevResult tells
+ * nothing here: DEL has it in either mode. So without a record all is undone
+ * that there would be standalone; in a chain there is none of it.
+ */
+struct memo {
+	const char *socket;
+	const char *link;	/* NULL: none */
+	const cJSON *ipam;	/* NULL: as configured */
+	bool addresses;
+};
+
+static void read_memo(const struct pl_call *c, const struct pl_record *rec,
+		      const char *host_name, struct memo *m)
+{
+	bool chained = false;
+	const cJSON *j = rec ? rec->json : NULL;
+	struct memo in = { .socket = c->conf.agent_socket };
+
+	*m = in;
+	if (j && pl_json_bool(j, "", "chained", &chained, NULL) >= 0 &&
+	    pl_json_str(j, "", "agent", &in.socket, NULL) >= 0 &&
+	    pl_json_str(j, "", "link", &in.link, NULL) >= 0 &&
+	    pl_json_obj(j, "", "ipam", &in.ipam, NULL) >= 0)
+		*m = in;
+	else if (rec)
+		pl_warn("%s is damaged; the configuration says what to undo",
+			rec->path);
+	m->addresses = !chained;
+	if (chained)
+		m->link = NULL;
+	else if (!m->link)
+		m->link = host_name;
+}
+
+int pl_detach(const struct pl_call *c, const struct pl_attach *at,
+	      struct pl_record *rec, bool quick, struct pl_err *err)
+{
+	char host_name[PL_IFNAME_BYTES];
+	struct memo m;
+	int rc = 0;
+
+	pl_record_host_ifname(at, host_name);
+	read_memo(c, rec, host_name, &m);
+	unregister(m.socket, at);
+	/* The address is free for others only when nobody can use it. */
+	if (m.link)
+		rc = pl_delete_link(m.link, quick, err);
+	if (m.addresses && rc == 0)
+		rc = pl_address_del(c, at, m.ipam, err);
+	return rc == 0 && rec ? pl_record_remove(rec, err) : rc;
+}
+
+int pl_cmd_del(struct pl_call *c, struct pl_err *err)
+{
+	struct pl_record rec;
+	int rc = pl_record_open(c->conf.state_dir, &c->at, LOCK_WAIT_MS, &rec,
+				err);
+
+	/* An id too long for a file name was never attached. */
+	if (rc == -ENOENT || rc == -ENAMETOOLONG || rc == -ENOTDIR)
+		return pl_detach(c, &c->at, NULL, true, err);
+	if (rc < 0)
+		return rc;
+	rc = pl_detach(c, &c->at, &rec, true, err);
+	pl_record_close(&rec);
+	return rc;
+}
+
+/* --- GC --- */
+
+struct gc {
+	const struct pl_call *c;
+	const cJSON *valid;
+	int failed;
+	struct pl_err *err;		/* of the first failure */
+};
+
+static bool is_valid(const cJSON *valid, const struct pl_attach *at)
+{
+	const cJSON *e;
+
+	cJSON_ArrayForEach(e, valid) {
+		const char *id = "", *ifname = "";
+
+		pl_json_str(e, "", "containerID", &id, NULL);
+		pl_json_str(e, "", "ifname", &ifname, NULL);
+		if (!strcmp(id, at->id) && !strcmp(ifname, at->ifname))
+			return true;
+	}
+	return false;
+}
+
+/* Every failure goes to the log, and all of them into the one message. */
+static void note(struct gc *gc, const struct pl_err *why)
+{
+	size_t len;
+
+	pl_error("gc: %s", why->msg);
+	if (!gc->failed++) {
+		*gc->err = *why;
+		return;
+	}
+	len = strlen(gc->err->msg);
+	snprintf(gc->err->msg + len, sizeof(gc->err->msg) - len, "; %s",
+		 why->msg);
+}
+
+static int drop(const struct pl_attach *at, void *arg)
+{
+	struct gc *gc = arg;
+	struct pl_record rec;
+	struct pl_err why;
+	int rc;
+
+	if (is_valid(gc->valid, at))
+		return 0;
+	rc = pl_record_open(gc->c->conf.state_dir, at, 0, &rec, &why);
+	if (rc == -ENOENT)
+		return 0;
+	if (rc == 0) {
+		rc = pl_detach(gc->c, at, &rec, false, &why);
+		pl_record_close(&rec);
+	}
+	if (rc < 0) {
+		pl_err_prefix(&why, "container %s, %s", at->id, at->ifname);
+		note(gc, &why);
+	}
+	return 0;
+}
+
+static int gc_agent(const struct pl_call *c, const cJSON *valid,
+		    struct pl_err *err)
+{
+	pl_auto_fd fd = -1;
+	int rc = pl_agent_open(c->conf.agent_socket, &fd, err);
+
+	if (rc == 0)
+		return pl_agent_gc(fd, c->conf.name, valid, err);
+	return c->conf.agent_required ? rc : 0;
+}
+
+int pl_cmd_gc(struct pl_call *c, struct pl_err *err)
+{
+	struct gc gc = { .c = c, .err = err };
+	struct pl_err why;
+
+	if (pl_cni_gc_valid(c->conf.json, &gc.valid, err) < 0)
+		return -err->code;
+	if (pl_record_each(c->conf.state_dir, c->conf.name, drop, &gc,
+			   &why) < 0)
+		note(&gc, &why);
+	if (pl_address_gc(c, gc.valid, &why) < 0)
+		note(&gc, &why);
+	if (gc_agent(c, gc.valid, &why) < 0)
+		note(&gc, &why);
+	return gc.failed ? -err->code : 0;
+}

@@ -1,0 +1,52 @@
+/*
+ * plugin/wire.h - the pod's ordinary network: bridge, veth pair, addresses
+ *
+ * Everything goes over netlink and /proc/sys; no program is executed. host is
+ * a netlink socket of the node's namespace. Nothing here undoes anything: the
+ * caller deletes the pod's link and with it goes all that is the pod's. The
+ * bridge and its addresses are shared and stay.
+ */
+#ifndef PLUGIN_WIRE_H
+#define PLUGIN_WIRE_H
+
+#include "common/nl.h"
+#include "plugin/conf.h"
+#include "plugin/result.h"
+
+/*
+ * Find the bridge, or make it with a pinned MAC, and set it up. Several may do
+ * so at once. mtu: of a new one; 0: the kernel's.
+ */
+int pl_wire_bridge(struct pl_nl *host, const struct pl_conf *c, uint32_t mtu,
+		   struct pl_link *br, struct pl_err *err);
+
+struct pl_wire_pair {
+	const char *host_name;
+	const char *pod_name;
+	int netns_fd;
+	uint32_t mtu;		/* 0: the kernel's */
+};
+
+/*
+ * Make the pair in one request: the host's end up and in the bridge, the pod's
+ * end in its namespace. *port is the host's end. -EEXIST: one of the names is
+ * taken.
+ */
+int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
+		 const struct pl_wire_pair *pair, const struct pl_link *br,
+		 struct pl_link *port, struct pl_err *err);
+
+/*
+ * In the pod's namespace: lo up, the interface up, addresses, routes. A route
+ * without gw goes by the gateway of the first address of its family. *pod is
+ * the interface.
+ */
+int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_result *r,
+		struct pl_link *pod, struct pl_err *err);
+
+/* The bridge gets r's gateways as its addresses; forwarding is on. */
+int pl_wire_gateway(struct pl_nl *host, const struct pl_conf *c,
+		    const struct pl_link *br, const struct pl_result *r,
+		    struct pl_err *err);
+
+#endif

@@ -1,0 +1,125 @@
+/* tests/unit/test_plugin_conf.c - the configuration, right and wrong */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "common/json.h"
+#include "plugin/conf.h"
+
+/* The json that *c points into stays with doc. */
+static int parse(const char *text, const char *args, bool strict,
+		 struct pl_cni_conf *doc, struct pl_conf *c,
+		 struct pl_err *err)
+{
+	memset(doc, 0, sizeof(*doc));
+	doc->json = cJSON_Parse(text);
+	assert_non_null(doc->json);
+	doc->name = "net";
+	return pl_conf_parse(doc, args, strict, c, err);
+}
+
+static void test_defaults(void **state)
+{
+	struct pl_cni_conf doc;
+	struct pl_err err = { 0 };
+	struct pl_conf c;
+
+	(void)state;
+	assert_int_equal(parse("{}", NULL, true, &doc, &c, &err), 0);
+	assert_string_equal(c.bridge, "cni0");
+	assert_string_equal(c.agent_socket, "/run/podlane/agent.sock");
+	assert_string_equal(c.state_dir, "/var/lib/podlane/cni");
+	assert_string_equal(c.ipam_type, "");
+	assert_true(c.agent_required);
+	assert_false(c.is_gateway);
+	assert_false(c.has_mac);
+	assert_null(c.prev);
+	pl_cni_conf_fini(&doc);
+}
+
+static void test_values(void **state)
+{
+	static const uint8_t mac[6] = { 2, 0, 0, 0, 0, 0xaf };
+	struct pl_cni_conf doc;
+	struct pl_err err = { 0 };
+	struct pl_conf c;
+
+	(void)state;
+	assert_int_equal(parse("{\"bridge\":\"br1\",\"isDefaultGateway\":true,"
+			       "\"mtu\":9000,\"hairpinMode\":true,"
+			       "\"agentPolicy\":\"optional\",\"ipMasq\":false,"
+			       "\"vlan\":0,\"unknown\":{\"a\":1},"
+			       "\"args\":{\"cni\":{\"mac\":"
+			       "\"02:00:00:00:00:aF\"}},"
+			       "\"ipam\":{\"type\":\"host-local\"}}",
+			       "A=1;MAC=02:00:00:00:00:01", true, &doc, &c,
+			       &err), 0);
+	assert_string_equal(c.bridge, "br1");
+	assert_true(c.is_gateway && c.is_default_gateway && c.hairpin);
+	assert_int_equal(c.mtu, 9000);
+	assert_false(c.agent_required);
+	assert_string_equal(c.ipam_type, "host-local");
+	assert_true(c.has_mac);
+	assert_memory_equal(c.mac, mac, 6);
+	pl_cni_conf_fini(&doc);
+}
+
+static void test_bad(void **state)
+{
+	/* What is wrong, and the word that the message must have. */
+	static const char *const bad[][2] = {
+		{ "{\"bridge\":7}", "bridge" },
+		{ "{\"bridge\":\"longer-than-allowed\"}", "bridge" },
+		{ "{\"isGateway\":\"yes\"}", "isGateway" },
+		{ "{\"mtu\":67}", "mtu" },
+		{ "{\"mtu\":70000}", "mtu" },
+		{ "{\"agentPolicy\":\"never\"}", "agentPolicy" },
+		{ "{\"agentSocket\":\"here\"}", "agentSocket" },
+		{ "{\"stateDir\":\"here\"}", "stateDir" },
+		{ "{\"ipam\":[]}", "ipam" },
+		{ "{\"ipam\":{\"type\":\"../evil\"}}", "ipam.type" },
+		{ "{\"runtimeConfig\":{\"mac\":\"02:00\"}}", "MAC" },
+		{ "{\"runtimeConfig\":{\"mac\":\"03:00:00:00:00:01\"}}",
+		  "MAC" },
+		{ "{\"ipMasq\":true}", "ipMasq" },
+		{ "{\"enabledad\":true}", "enabledad" },
+		{ "{\"vlan\":5}", "vlan" },
+		{ "{\"vlanTrunk\":[{}]}", "vlanTrunk" },
+		{ "{\"runtimeConfig\":{\"portMappings\":[{}]}}",
+		  "runtimeConfig.portMappings" },
+		{ "{\"runtimeConfig\":{\"bandwidth\":{\"ingressRate\":1}}}",
+		  "bandwidth" },
+		{ "{\"prevResult\":[]}", "prevResult" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct pl_cni_conf doc;
+		struct pl_err err = { 0 };
+		struct pl_conf c;
+
+		assert_true(parse(bad[i][0], NULL, true, &doc, &c, &err) < 0);
+		assert_non_null(strstr(err.msg, bad[i][1]));
+		pl_cni_conf_fini(&doc);
+		/* DEL lives with it. */
+		assert_int_equal(parse(bad[i][0], NULL, false, &doc, &c, &err),
+				 0);
+		assert_int_equal(strchr(c.ipam_type, '/') != NULL, 0);
+		pl_cni_conf_fini(&doc);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_bad),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
