@@ -197,5 +197,7 @@ const char *ps_tcp_path(int fd)
 		return "unknown";
 	text_of(&a, own, sizeof(own));
 	ps_tcp_peer(fd, peer, sizeof(peer));
+	if (!strncmp(peer, "127.", 4) || !strncmp(peer, "::ffff:127.", 11))
+		return "loopback-tcp";
 	return strcmp(own, peer) ? "overlay-tcp" : "loopback-tcp";
 }
