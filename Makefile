@@ -23,7 +23,7 @@ PKGS := libnl-3.0=libnl-3-dev libnl-route-3.0=libnl-route-3-dev \
 BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
 RUN_DEBS := gnuplot-nox procps
-TEST_DEBS := libcmocka-dev iproute2 nftables iperf3 jq util-linux \
+TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc
 NEED_NOTHING := deps deps-run deps-check quickstart check clean help lint
 

@@ -74,8 +74,8 @@ underlay() {
 	[ -n "${SWITCH:-}" ] && return
 	ns_add
 	SWITCH=$PID
-	in_ns "$SWITCH" ip link add br type bridge
-	in_ns "$SWITCH" ip link set br up
+	in_ns "$SWITCH" ip link add sw type bridge
+	in_ns "$SWITCH" ip link set sw up
 }
 node_add() {
 	local n=$1
@@ -84,7 +84,7 @@ node_add() {
 	NODE[$n]=$PID
 	mkdir -p "$T/n$n"
 	in_ns "$SWITCH" ip link add "n$n" type veth peer name u netns "$PID"
-	in_ns "$SWITCH" ip link set "n$n" master br up
+	in_ns "$SWITCH" ip link set "n$n" master sw up
 	in_ns "$PID" ip addr add "10.99.0.$n/24" dev u
 	in_ns "$PID" ip link set lo up
 	in_ns "$PID" ip link set u up
