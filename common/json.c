@@ -150,3 +150,21 @@ int pl_json_arr(const cJSON *obj, const char *where, const char *key,
 	*out = v;
 	return 1;
 }
+
+int pl_json_only(const cJSON *obj, const char *where, const char *const *keys,
+		 struct pl_err *err)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, obj) {
+		const char *const *k = keys;
+
+		while (*k && strcmp(*k, v->string))
+			k++;
+		if (!*k)
+			return pl_err_set(err, EINVAL,
+					  "%s%s%s is no known key", where,
+					  *where ? "." : "", v->string);
+	}
+	return 0;
+}

@@ -33,6 +33,13 @@ int pl_json_obj(const cJSON *obj, const char *where, const char *key,
 int pl_json_arr(const cJSON *obj, const char *where, const char *key,
 		const cJSON **out, struct pl_err *err);
 
+/*
+ * Every key must be one of the list, which NULL ends: a misspelt key would else
+ * be a setting that silently does nothing.
+ */
+int pl_json_only(const cJSON *obj, const char *where, const char *const *keys,
+		 struct pl_err *err);
+
 static inline void pl_json_free(cJSON **j)
 {
 	cJSON_Delete(*j);

@@ -9,25 +9,6 @@
 
 #define WHERE_BYTES (PL_NODE_NAME_BYTES + 32)
 
-/* A misspelt key would else be a setting that silently does nothing. */
-static int only(const cJSON *obj, const char *where, const char *const *keys,
-		struct pl_err *err)
-{
-	const cJSON *v;
-
-	cJSON_ArrayForEach(v, obj) {
-		const char *const *k = keys;
-
-		while (*k && strcmp(*k, v->string))
-			k++;
-		if (!*k)
-			return pl_err_set(err, EINVAL, "%s%sunknown key '%s'",
-					  where, *where ? ": " : "",
-					  v->string);
-	}
-	return 0;
-}
-
 static int missing(const char *where, const char *key, struct pl_err *err)
 {
 	return pl_err_set(err, EINVAL, "%s.%s is missing", where, key);
@@ -111,7 +92,7 @@ static int read_node(const cJSON *obj, size_t index, struct pl_registry *out,
 		return pl_err_set(err, EINVAL, "%s must be an object", where);
 	rc = read_name(obj, where, index, &node, err);
 	if (rc == 0)
-		rc = only(obj, where, keys, err);
+		rc = pl_json_only(obj, where, keys, err);
 	if (rc == 0)
 		rc = read_address(obj, where, &node, err);
 	if (rc == 0)
@@ -136,7 +117,7 @@ int pl_registry_parse(const cJSON *json, struct pl_registry *out,
 		return pl_err_set(err, EINVAL,
 				  "the registry must be an object: "
 				  "{\"nodes\": [...]}");
-	rc = only(json, "", keys, err);
+	rc = pl_json_only(json, "", keys, err);
 	if (rc == 0)
 		rc = pl_json_arr(json, "", "nodes", &list, err);
 	if (rc == 0)

@@ -4,4 +4,6 @@
 ns_add; node=$PID
 ns_add; pod=$PID
 in_ns "$node" "$O/tests/system/nl_test" "/proc/$pod/ns/net" || FAILED=1
+in_ns "$node" setpriv --bounding-set=-net_admin --inh-caps=-net_admin \
+	"$O/tests/system/nl_test" - || FAILED=1
 finish

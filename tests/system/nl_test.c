@@ -2,7 +2,8 @@
  * tests/system/nl_test.c - every call of common/nl.h against the kernel
  *
  * nl_test NS_PATH: runs in a fresh namespace (the current one), with the one at
- * NS_PATH as a pod's. Prints "ok NAME" or "FAIL NAME: why" for each case.
+ * NS_PATH as a pod's. nl_test - is for a process without CAP_NET_ADMIN. Prints
+ * "ok NAME" or "FAIL NAME: why" for each case.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -448,6 +449,18 @@ static void t_many(struct env *e)
 	EXPECT(e, pl_nl_route_each(&e->nl, 0, see_route, &h, &e->err) == 0);
 }
 
+static void t_eperm(struct env *e)
+{
+	struct pl_link l;
+
+	EXPECT(e, pl_nl_link_get(&e->nl, "lo", &l, &e->err) == 0);
+	EXPECT(e, pl_nl_bridge_add(&e->nl, "brx", 0, NULL, &e->err) ==
+			  -EPERM);
+	EXPECT(e, strstr(e->err.msg, "brx"));
+	EXPECT(e, strstr(e->err.msg, "CAP_NET_ADMIN"));
+	EXPECT(e, pl_nl_link_set(&e->nl, 1, -1, 0, 1, &e->err) == -EPERM);
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(struct env *e);
@@ -461,30 +474,48 @@ static const struct {
 	{ "nl-many", t_many },
 };
 
+static int run(struct env *e, const char *name, void (*fn)(struct env *e))
+{
+	e->why[0] = '\0';
+	fn(e);
+	if (e->why[0])
+		printf("FAIL %s: %s\n", name, e->why);
+	else
+		printf("ok %s\n", name);
+	return e->why[0] != '\0';
+}
+
+static int run_all(struct env *e, const char *pod)
+{
+	int bad = 0;
+
+	if (pl_netns_open(pod, &e->pod_fd, &e->err) < 0 ||
+	    pl_nl_open(&e->pod, e->pod_fd, &e->err) < 0) {
+		printf("FAIL nl-open: %s\n", e->err.msg);
+		return 1;
+	}
+	for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++)
+		bad |= run(e, cases[i].name, cases[i].fn);
+	pl_nl_close(&e->pod);
+	close(e->pod_fd);
+	return bad;
+}
+
 int main(int argc, char **argv)
 {
 	struct env e = { .pod_fd = -1 };
-	int bad = 0;
+	int bad;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: nl_test NETNS_OF_A_POD\n");
+		fprintf(stderr, "usage: nl_test NETNS_OF_A_POD|-\n");
 		return 2;
 	}
-	if (pl_netns_open(argv[1], &e.pod_fd, &e.err) < 0 ||
-	    pl_nl_open(&e.nl, -1, &e.err) < 0 ||
-	    pl_nl_open(&e.pod, e.pod_fd, &e.err) < 0) {
+	if (pl_nl_open(&e.nl, -1, &e.err) < 0) {
 		printf("FAIL nl-open: %s\n", e.err.msg);
 		return 1;
 	}
-	for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-		e.why[0] = '\0';
-		cases[i].fn(&e);
-		printf(e.why[0] ? "FAIL %s: %s\n" : "ok %s\n", cases[i].name,
-		       e.why);
-		bad |= e.why[0] != '\0';
-	}
-	pl_nl_close(&e.pod);
+	bad = strcmp(argv[1], "-") ? run_all(&e, argv[1]) :
+				     run(&e, "nl-eperm", t_eperm);
 	pl_nl_close(&e.nl);
-	close(e.pod_fd);
 	return bad;
 }

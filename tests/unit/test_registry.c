@@ -134,7 +134,7 @@ static const struct {
 	{ "[]", { "must be an object" } },
 	{ "{}", { "nodes is missing" } },
 	{ "{\"nodes\":{}}", { "nodes", "a list" } },
-	{ "{\"nodes\":[],\"node\":1}", { "unknown key 'node'" } },
+	{ "{\"nodes\":[],\"node\":1}", { "node is no known key" } },
 	{ "{\"nodes\":[1]}", { "nodes[0]" } },
 	{ "{\"nodes\":[{}]}", { "nodes[0].name is missing" } },
 	{ "{\"nodes\":[{\"name\":1}]}", { "nodes[0].name", "a string" } },
@@ -146,7 +146,7 @@ static const struct {
 	{ "{\"nodes\":[{\"name\":\"x\",\"address\":\"10.0.0.1\","
 	  "\"podCIDRs\":[],\"port\":65536}]}", { "(x).port" } },
 	{ "{\"nodes\":[{\"name\":\"x\",\"podCidrs\":[]}]}",
-	  { "(x)", "unknown key 'podCidrs'" } },
+	  { "(x)", "podCidrs is no known key" } },
 	{ FILE_OF(NODE("", "10.0.0.1", "")), { "name" } },
 	{ FILE_OF(NODE("-x", "10.0.0.1", "")), { "name", "-x" } },
 	{ FILE_OF(NODE("a/b", "10.0.0.1", "")), { "name", "a/b" } },
