@@ -1,0 +1,253 @@
+/*
+ * bench/ps_job.c - making a job, greeting its parts, reporting its end
+ */
+#include "bench/ps_job.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/util.h"
+
+int ps_job_init(struct ps_job *job, const struct ps_opts *o,
+		struct pl_err *err)
+{
+	const struct ps_model *m = o->models[0];
+	int r;
+
+	job->o = *o;
+	job->steps = o->steps + o->warmup;
+	job->model_bytes = m->elems * sizeof(float);
+	if (job->o.batch == 0)
+		job->o.batch = ps_model_batch(m, o->compute);
+	if (job->o.batch == 0)
+		return pl_err_set(err, EINVAL, "no published rate of %s on a "
+				  "%s; choose another --compute", m->name,
+				  ps_gpu_name(o->compute));
+	job->compute_ns = ps_model_compute_ns(m, o->compute, job->o.batch);
+	r = ps_plan_init(&job->plan, m, o->servers, PS_CHUNK_BYTES_DEFAULT,
+			 err);
+	return r;
+}
+
+void ps_job_fini(struct ps_job *job)
+{
+	ps_plan_fini(&job->plan);
+}
+
+float *ps_floats_alloc(uint64_t elems, struct pl_err *err)
+{
+	size_t bytes = elems * sizeof(float);
+	void *p;
+
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		pl_err_sys(err, "no memory for %zu MB", bytes / 1000000);
+		return NULL;
+	}
+	madvise(p, bytes, MADV_HUGEPAGE);
+	return p;
+}
+
+void ps_floats_free(float *p, uint64_t elems)
+{
+	if (p)
+		munmap(p, elems * sizeof(float));
+}
+
+void ps_hello_make(const struct ps_job *job, uint32_t server,
+		   struct ps_hello *h)
+{
+	*h = (struct ps_hello){
+		.magic = PS_HELLO_MAGIC, .version = PS_HELLO_VERSION,
+		.rank = job->o.rank, .workers = job->o.workers,
+		.server = server, .servers = job->o.servers,
+		.steps = job->steps, .elems = job->plan.elems,
+		.chunk_elems = job->plan.chunk_elems, .carries = 1,
+		.flags = (job->o.async ? PS_HELLO_ASYNC : 0) |
+			 (job->o.raw ? PS_HELLO_RAW : 0),
+	};
+	snprintf(h->model, sizeof(h->model), "%s", job->plan.model->name);
+}
+
+int ps_hello_check(const struct ps_job *job, const struct ps_hello *h,
+		   bool *seen, struct pl_err *err)
+{
+	struct ps_hello want;
+
+	if (h->magic != PS_HELLO_MAGIC || h->version != PS_HELLO_VERSION)
+		return pl_err_set(err, EPROTO, "this is no worker of this "
+				  "version of ps_throughput");
+	if (h->rank >= job->o.workers || h->carries > job->o.workers)
+		return pl_err_set(err, EINVAL, "worker %u in a job of %u "
+				  "workers", h->rank, job->o.workers);
+	ps_hello_make(job, job->o.rank, &want);
+	want.rank = h->rank;
+	want.carries = h->carries;
+	if (memcmp(&want, h, sizeof(want)))
+		return pl_err_set(err, EINVAL, "worker %u was started with "
+				  "another model, --steps, --workers, --servers, "
+				  "--async or --raw than server %u", h->rank,
+				  job->o.rank);
+	if (seen[h->rank])
+		return pl_err_set(err, EEXIST, "there are two workers with "
+				  "--rank %u", h->rank);
+	seen[h->rank] = true;
+	return 0;
+}
+
+void ps_welcome_make(const struct pl_err *err, struct ps_welcome *w)
+{
+	*w = (struct ps_welcome){ .magic = PS_HELLO_MAGIC,
+				  .code = (uint32_t)err->code };
+	snprintf(w->text, sizeof(w->text), "%.100s", err->msg);
+}
+
+int ps_welcome_check(const struct ps_welcome *w, struct pl_err *err)
+{
+	if (w->magic != PS_HELLO_MAGIC)
+		return pl_err_set(err, EPROTO, "this is no server of "
+				  "ps_throughput");
+	if (w->code == 0)
+		return 0;
+	return pl_err_set(err, w->code < 4096 ? (int)w->code : EPROTO,
+			  "the server refused: %.100s", w->text);
+}
+
+static void add_worker(cJSON *j, const struct ps_job *job,
+		       const struct ps_report *r)
+{
+	cJSON *steps = cJSON_AddArrayToObject(j, "step_ns");
+	unsigned int i;
+
+	cJSON_AddBoolToObject(j, "verified", r->verified);
+	cJSON_AddStringToObject(j, "path", r->path);
+	cJSON_AddStringToObject(j, "param_path", r->param_path);
+	cJSON_AddBoolToObject(j, "local_sum", r->local_sum);
+	for (i = 0; i < job->o.steps; i++)
+		cJSON_AddItemToArray(steps, cJSON_CreateNumber(
+				     (double)r->step_ns[i]));
+	cJSON_AddNumberToObject(j, "t_first_ns", (double)r->t_first_ns);
+	cJSON_AddNumberToObject(j, "t_last_ns", (double)r->t_last_ns);
+	cJSON_AddNumberToObject(j, "sent_bytes", (double)r->sent_bytes);
+	cJSON_AddNumberToObject(j, "received_bytes",
+				(double)r->received_bytes);
+}
+
+static void add_server(cJSON *j, const struct ps_job *job,
+		       const struct ps_report *r)
+{
+	cJSON *paths = cJSON_AddArrayToObject(j, "grad_paths");
+	unsigned int i;
+
+	cJSON_AddStringToObject(j, "path", r->path);
+	for (i = 0; i < r->n_grad_paths; i++)
+		cJSON_AddItemToArray(paths,
+				     cJSON_CreateString(r->grad_paths[i]));
+	cJSON_AddNumberToObject(j, "steps", job->steps);
+}
+
+static void add_raw(cJSON *j, const struct ps_job *job,
+		    const struct ps_report *r)
+{
+	(void)job;
+	cJSON_AddNumberToObject(j, "sent_bytes", (double)r->sent_bytes);
+	cJSON_AddNumberToObject(j, "received_bytes",
+				(double)r->received_bytes);
+	cJSON_AddNumberToObject(j, "ns", (double)r->ns);
+}
+
+static void say_worker(const struct ps_job *job, const struct ps_report *r)
+{
+	double s = (double)(r->t_last_ns - r->t_first_ns) / 1e9;
+
+	printf("worker %u: %s, %u steps of %s in %.3f s, %.1f images/s, "
+	       "%.3f GB/s of gradients over %s%s, %s\n", job->o.rank,
+	       ps_transport_name(job->o.transports), job->o.steps,
+	       job->plan.model->name, s, job->o.steps * job->o.batch / s,
+	       (double)job->model_bytes * job->o.steps / s / 1e9, r->path,
+	       r->local_sum ? " (summed on the node)" : "",
+	       r->verified ? "parameters verified" : "not verified (--raw)");
+}
+
+static void say_server(const struct ps_job *job, const struct ps_report *r)
+{
+	printf("server %u: %u steps of %s served over %s\n", job->o.rank,
+	       job->steps, job->plan.model->name, r->path);
+}
+
+static void say_raw(const struct ps_job *job, const struct ps_report *r)
+{
+	double s = (double)r->ns / 1e9;
+
+	printf("rank %u: sent %.3f GB/s, received %.3f GB/s\n", job->o.rank,
+	       (double)r->sent_bytes / s / 1e9,
+	       (double)r->received_bytes / s / 1e9);
+}
+
+static const struct {
+	const char *role;
+	void (*add)(cJSON *j, const struct ps_job *job,
+		    const struct ps_report *r);
+	void (*say)(const struct ps_job *job, const struct ps_report *r);
+} roles[] = {
+	{ "worker", add_worker, say_worker },
+	{ "server", add_server, say_server },
+	{ "raw-recv", add_raw, say_raw },
+	{ "raw-send", add_raw, say_raw },
+};
+
+static int write_report(size_t role, const struct ps_job *job,
+			const struct ps_report *r, const struct pl_err *err)
+{
+	cJSON *j = cJSON_CreateObject();
+	char hex[17];
+	char *text;
+	int rc = -ENOMEM;
+
+	cJSON_AddStringToObject(j, "role", roles[role].role);
+	cJSON_AddNumberToObject(j, "rank", job->o.rank);
+	cJSON_AddBoolToObject(j, "ok", err->code == 0);
+	if (err->code) {
+		cJSON_AddStringToObject(j, "error", err->msg);
+	} else {
+		roles[role].add(j, job, r);
+		snprintf(hex, sizeof(hex), "%016llx",
+			 (unsigned long long)r->checksum);
+		cJSON_AddStringToObject(j, "checksum", hex);
+	}
+	text = cJSON_PrintUnformatted(j);
+	cJSON_Delete(j);
+	if (text) {
+		rc = pl_write_all(job->o.report_fd, text, strlen(text));
+		if (!rc)
+			rc = pl_write_all(job->o.report_fd, "\n", 1);
+	}
+	cJSON_free(text);
+	return rc;
+}
+
+int ps_report_end(const char *role, const struct ps_job *job,
+		  const struct ps_report *r, const struct pl_err *err)
+{
+	size_t i = 0;
+	int rc = 0;
+
+	while (strcmp(roles[i].role, role))
+		i++;
+	if (err->code)
+		fprintf(stderr, "ps_throughput %s %u: %s\n", role,
+			job->o.rank, err->msg);
+	if (job->o.report_fd >= 0)
+		rc = write_report(i, job, r, err);
+	else if (!err->code)
+		roles[i].say(job, r);
+	if (rc)
+		fprintf(stderr, "ps_throughput %s %u: can't write the report "
+			"to descriptor %d: %s\n", role, job->o.rank,
+			job->o.report_fd, strerror(-rc));
+	return err->code || rc ? 1 : 0;
+}

@@ -1,0 +1,438 @@
+/*
+ * bench/ps_options.c - the table of options and its parser
+ */
+#include "bench/ps_options.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "bench/ps_kernels.h"
+
+#define ROLES (PS_CMD_SERVER | PS_CMD_WORKER)
+#define RAWS (PS_CMD_RAW_RECV | PS_CMD_RAW_SEND)
+#define JOB (PS_CMD_COMPARE | ROLES)
+#define PODS (ROLES | RAWS)
+
+struct option_row {
+	const char *name;
+	const char *arg;		/* NULL: the option takes none */
+	unsigned int cmds;
+	int (*set)(struct ps_opts *o, const struct option_row *row,
+		   const char *value, struct pl_err *err);
+	size_t at;			/* of the field it sets, in ps_opts */
+	uint64_t min, max;		/* numbers; min: value of a flag */
+	const char *help;
+};
+
+static void *field(struct ps_opts *o, const struct option_row *row)
+{
+	return (char *)o + row->at;
+}
+
+static int set_number(struct ps_opts *o, const struct option_row *row,
+		      const char *value, struct pl_err *err)
+{
+	uint64_t n;
+
+	if (pl_parse_u64(value, row->min, row->max, &n))
+		return pl_err_set(err, EINVAL, "--%s %s: give a number from "
+				  "%llu to %llu", row->name, value,
+				  (unsigned long long)row->min,
+				  (unsigned long long)row->max);
+	*(unsigned int *)field(o, row) = (unsigned int)n;
+	return 0;
+}
+
+static int set_flag(struct ps_opts *o, const struct option_row *row,
+		    const char *value, struct pl_err *err)
+{
+	(void)value;
+	(void)err;
+	*(bool *)field(o, row) = row->min;
+	return 0;
+}
+
+static int set_text(struct ps_opts *o, const struct option_row *row,
+		    const char *value, struct pl_err *err)
+{
+	if (!*value)
+		return pl_err_set(err, EINVAL, "--%s is empty", row->name);
+	*(const char **)field(o, row) = value;
+	return 0;
+}
+
+/* The next part of a list: copied to buf, cut at a comma; NULL: no more. */
+static const char *next_part(const char *list, char *buf, size_t size,
+			     const struct option_row *row, struct pl_err *err)
+{
+	size_t len = strcspn(list, ",");
+
+	if (len == 0 || len >= size) {
+		pl_err_set(err, EINVAL, "--%s: '%.*s' in the list is %s",
+			   row->name, (int)PL_MIN(len, (size_t)80), list,
+			   len ? "too long" : "empty");
+		return NULL;
+	}
+	memcpy(buf, list, len);
+	buf[len] = '\0';
+	return list + len;
+}
+
+static int set_addrs(struct ps_opts *o, const struct option_row *row,
+		     const char *value, struct pl_err *err)
+{
+	struct ps_addrs *a = field(o, row);
+	unsigned char bin[16];
+	char *text;
+
+	for (a->n = 0; ; value++) {
+		if (a->n == row->max)
+			return pl_err_set(err, EINVAL, "--%s: at most %u "
+					  "addresses", row->name,
+					  (unsigned int)row->max);
+		text = a->text[a->n];
+		value = next_part(value, text, PS_ADDR_BYTES, row, err);
+		if (!value)
+			return -EINVAL;
+		if (inet_pton(AF_INET, text, bin) != 1 &&
+		    inet_pton(AF_INET6, text, bin) != 1)
+			return pl_err_set(err, EINVAL, "--%s: '%s' is no IP "
+					  "address", row->name, text);
+		a->n++;
+		if (!*value)
+			return 0;
+	}
+}
+
+static void models_text(char *buf, size_t size)
+{
+	const struct ps_model *m;
+	size_t i, len = 0;
+
+	buf[0] = '\0';
+	for (i = 0; (m = ps_model_at(i)) && len < size; i++)
+		len += (size_t)snprintf(buf + len, size - len, "%s%s",
+					i ? ", " : "", m->name);
+}
+
+static int set_models(struct ps_opts *o, const struct option_row *row,
+		      const char *value, struct pl_err *err)
+{
+	char name[PS_ADDR_BYTES], all[128];
+	const struct ps_model *m;
+	unsigned int i;
+
+	for (o->n_models = 0; ; value++) {
+		value = next_part(value, name, sizeof(name), row, err);
+		if (!value)
+			return -EINVAL;
+		m = ps_model_find(name);
+		models_text(all, sizeof(all));
+		if (!m)
+			return pl_err_set(err, EINVAL, "unknown model '%s', "
+					  "choose from %s", name, all);
+		for (i = 0; i < o->n_models; i++) {
+			if (o->models[i] == m)
+				return pl_err_set(err, EINVAL, "model %s "
+						  "stands twice", name);
+		}
+		o->models[o->n_models++] = m;
+		if (!*value)
+			return 0;
+	}
+}
+
+/* Words and their values; the first of each list is 0 or bit 0. */
+struct word {
+	const char *name;
+	unsigned int value;
+};
+
+static const struct word transports[] = {
+	{ "overlay", PS_OVERLAY }, { "podlane", PS_PODLANE }, { NULL, 0 },
+};
+
+static const struct word placements[] = {
+	{ "same-node", PS_SAME_NODE }, { "cross-node", PS_CROSS_NODE },
+	{ "both", PS_SAME_NODE | PS_CROSS_NODE }, { NULL, 0 },
+};
+
+static const struct word local_sums[] = {
+	{ "auto", PS_SUM_AUTO }, { "on", PS_SUM_ON }, { "off", PS_SUM_OFF },
+	{ NULL, 0 },
+};
+
+static const struct word gpus[] = {
+	{ "none", PS_GPU_NONE }, { "k80", PS_GPU_K80 },
+	{ "p100", PS_GPU_P100 }, { "v100", PS_GPU_V100 }, { NULL, 0 },
+};
+
+static const char *name_of(const struct word *words, unsigned int value)
+{
+	while (words->name && words->value != value)
+		words++;
+	return words->name;
+}
+
+static int find_word(const struct word *words, const struct option_row *row,
+		     const char *value, unsigned int *out, struct pl_err *err)
+{
+	for (; words->name; words++) {
+		if (!strcmp(words->name, value)) {
+			*out = words->value;
+			return 0;
+		}
+	}
+	return pl_err_set(err, EINVAL, "--%s: unknown value '%s', give %s",
+			  row->name, value, row->arg);
+}
+
+static int set_transport(struct ps_opts *o, const struct option_row *row,
+			 const char *value, struct pl_err *err)
+{
+	char name[PS_ADDR_BYTES];
+	unsigned int t = 0;
+
+	for (o->transports = 0; ; value++) {
+		value = next_part(value, name, sizeof(name), row, err);
+		if (!value || find_word(transports, row, name, &t, err))
+			return -EINVAL;
+		o->transports |= t;
+		if (!*value)
+			return 0;
+	}
+}
+
+static int set_placement(struct ps_opts *o, const struct option_row *row,
+			 const char *value, struct pl_err *err)
+{
+	return find_word(placements, row, value, &o->placements, err);
+}
+
+static int set_local_sum(struct ps_opts *o, const struct option_row *row,
+			 const char *value, struct pl_err *err)
+{
+	unsigned int v = o->local_sum;
+	int r = find_word(local_sums, row, value, &v, err);
+
+	o->local_sum = (enum ps_local_sum)v;
+	return r;
+}
+
+static int set_compute(struct ps_opts *o, const struct option_row *row,
+		       const char *value, struct pl_err *err)
+{
+	unsigned int v = o->compute;
+	int r = find_word(gpus, row, value, &v, err);
+
+	o->compute = (enum ps_gpu)v;
+	return r;
+}
+
+static int set_fd(struct ps_opts *o, const struct option_row *row,
+		  const char *value, struct pl_err *err)
+{
+	uint64_t n;
+
+	if (pl_parse_u64(value, row->min, row->max, &n))
+		return pl_err_set(err, EINVAL, "--%s %s: give the number of an "
+				  "open descriptor", row->name, value);
+	o->report_fd = (int)n;
+	return 0;
+}
+
+#define AT(f) offsetof(struct ps_opts, f)
+
+static const struct option_row rows[] = {
+	{ "placement", "same-node|cross-node|both", PS_CMD_COMPARE,
+	  set_placement, 0, 0, 0, "where the server is (both)" },
+	{ "transport", "overlay|podlane", JOB, set_transport, 0, 0, 0,
+	  "how they talk; compare takes a list (overlay,podlane)" },
+	{ "model", "NAME", JOB, set_models, 0, 0, 0,
+	  "whose gradients; compare takes a list (vgg16)" },
+	{ "workers", "N", JOB | PS_CMD_RAW_RECV, set_number, AT(workers),
+	  1, PS_WORKERS_MAX, "workers of the job (2)" },
+	{ "servers", "M", JOB, set_number, AT(servers), 1, PS_SERVERS_MAX,
+	  "parameter servers of the job (1)" },
+	{ "batch", "N", JOB, set_number, AT(batch), 1, 1000000,
+	  "images per worker and step (as published for the GPU, or 64)" },
+	{ "steps", "N", JOB, set_number, AT(steps), 1, PS_GRADS_MAX,
+	  "measured steps (10)" },
+	{ "warmup", "N", JOB, set_number, AT(warmup), 0, PS_GRADS_MAX,
+	  "steps before those (2)" },
+	{ "repeat", "N", PS_CMD_COMPARE, set_number, AT(repeat), 1, 1000,
+	  "runs of each transport, in turn (5)" },
+	{ "compute", "none|k80|p100|v100", JOB, set_compute, 0, 0, 0,
+	  "sleep for the time this GPU would take for a step (none)" },
+	{ "sync", NULL, JOB, set_flag, AT(async), 0, 0,
+	  "a step waits for all workers (the default)" },
+	{ "async", NULL, JOB, set_flag, AT(async), 1, 0,
+	  "apply each worker's gradients as they come" },
+	{ "raw", NULL, JOB, set_flag, AT(raw), 1, 0,
+	  "move bytes only: neither fill, sum nor verify" },
+	{ "local-sum", "auto|on|off", JOB, set_local_sum, 0, 0, 0,
+	  "one worker per node sums for its neighbours (auto)" },
+	{ "json", "FILE", PS_CMD_COMPARE, set_text, AT(json), 0, 0,
+	  "write the results there" },
+	{ "plot", "FILE.png", PS_CMD_COMPARE, set_text, AT(plot), 0, 0,
+	  "draw the results there, needs gnuplot" },
+	{ "run-dir", "DIR", PS_CMD_COMPARE, set_text, AT(run_dir), 0, 0,
+	  "folder for the run, must not exist (a temporary one)" },
+	{ "cni-bin", "DIR", PS_CMD_COMPARE, set_text, AT(cni_bin), 0, 0,
+	  "where the CNI plugins are (beside the build, /opt/cni/bin)" },
+	{ "podlaned", "FILE", PS_CMD_COMPARE, set_text, AT(podlaned), 0, 0,
+	  "the agent's program (beside the build, PATH)" },
+	{ "bind", "ADDR", PS_CMD_SERVER | PS_CMD_RAW_RECV, set_addrs,
+	  AT(bind), 0, 1, "own address to listen on (any)" },
+	{ "server", "ADDR[,ADDR...]", PS_CMD_WORKER | PS_CMD_RAW_SEND,
+	  set_addrs, AT(server), 0, PS_SERVERS_MAX,
+	  "addresses of the servers' pods, in order of their ranks" },
+	{ "port", "N", PODS, set_number, AT(port), 1, 65535,
+	  "port or name of the service (4711)" },
+	{ "rank", "N", PODS, set_number, AT(rank), 0, PS_WORKERS_MAX - 1,
+	  "which of the workers or servers this is (0)" },
+	{ "local", "ADDR[,ADDR...]", PS_CMD_WORKER, set_addrs, AT(local),
+	  0, PS_WORKERS_MAX, "pods of this node's workers, the first sums" },
+	{ "node-rank", "N", PS_CMD_WORKER, set_number, AT(node_rank), 0,
+	  PS_WORKERS_MAX - 1, "own place in --local (0)" },
+	{ "duration", "MS", PS_CMD_RAW_SEND, set_number, AT(duration_ms), 1,
+	  600000, "milliseconds to stream (1000)" },
+	{ "bidir", NULL, RAWS, set_flag, AT(bidir), 1, 0,
+	  "stream both ways at once" },
+	{ "timeout", "S", PODS, set_number, AT(timeout_s), 1, 86400,
+	  "seconds to wait for the others to appear (30)" },
+	{ "report", "FD", PODS, set_fd, 0, 0, 1 << 20,
+	  "write the result as JSON to this descriptor" },
+};
+
+static const struct ps_opts defaults = {
+	.transports = PS_OVERLAY | PS_PODLANE,
+	.placements = PS_SAME_NODE | PS_CROSS_NODE,
+	.workers = 2, .servers = 1, .steps = 10, .warmup = 2, .repeat = 5,
+	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
+	.duration_ms = 1000,
+};
+
+/* What no single option can tell. */
+static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
+{
+	if ((uint64_t)(o->steps + o->warmup) * o->workers > PS_GRADS_MAX)
+		return pl_err_set(err, EINVAL, "steps times workers must stay "
+				  "below %u: beyond, sums of floats are not "
+				  "exact", PS_GRADS_MAX);
+	if (cmd == PS_CMD_COMPARE || cmd & RAWS)
+		return 0;
+	if (o->transports & (o->transports - 1))
+		return pl_err_set(err, EINVAL, "give one --transport");
+	if (o->n_models > 1)
+		return pl_err_set(err, EINVAL, "give one --model");
+	if (o->rank >= (cmd == PS_CMD_SERVER ? o->servers : o->workers))
+		return pl_err_set(err, EINVAL, "--rank %u: ranks begin at 0 "
+				  "and end before the number of %s", o->rank,
+				  cmd == PS_CMD_SERVER ? "servers" : "workers");
+	if (cmd == PS_CMD_SERVER)
+		return 0;
+	if (o->server.n != o->servers)
+		return pl_err_set(err, EINVAL, "--server needs %u "
+				  "address(es), one per server", o->servers);
+	if (o->local.n && o->node_rank >= o->local.n)
+		return pl_err_set(err, EINVAL, "--node-rank %u is outside of "
+				  "--local", o->node_rank);
+	if (o->local_sum == PS_SUM_ON && o->local.n < 2)
+		return pl_err_set(err, EINVAL, "--local-sum on needs --local "
+				  "with all workers of this node");
+	return 0;
+}
+
+static const struct option_row *find_row(enum ps_cmd cmd, const char *arg,
+					 size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+		if (rows[i].cmds & cmd && strlen(rows[i].name) == len &&
+		    !strncmp(rows[i].name, arg, len))
+			return &rows[i];
+	}
+	return NULL;
+}
+
+static int parse_one(enum ps_cmd cmd, char **argv, int *i, struct ps_opts *o,
+		     struct pl_err *err)
+{
+	const char *arg = argv[*i], *value;
+	const struct option_row *row;
+	size_t len;
+
+	if (strncmp(arg, "--", 2))
+		return pl_err_set(err, EINVAL, "unexpected argument '%s'", arg);
+	arg += 2;
+	len = strcspn(arg, "=");
+	value = arg[len] ? arg + len + 1 : NULL;
+	row = find_row(cmd, arg, len);
+	if (!row)
+		return pl_err_set(err, EINVAL, "unknown option '--%.*s', see "
+				  "ps_throughput %s --help", (int)len, arg,
+				  argv[0]);
+	if (!row->arg && value)
+		return pl_err_set(err, EINVAL, "--%s takes no value",
+				  row->name);
+	if (row->arg && !value)
+		value = argv[++*i];
+	if (row->arg && !value)
+		return pl_err_set(err, EINVAL, "--%s needs a value: %s",
+				  row->name, row->arg);
+	return row->set(o, row, value, err);
+}
+
+int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
+		  struct pl_err *err)
+{
+	int i, r;
+
+	*o = defaults;
+	for (i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			ps_opts_usage(cmd, stdout);
+			return 1;
+		}
+		r = parse_one(cmd, argv, &i, o, err);
+		if (r)
+			return r;
+	}
+	if (o->n_models == 0)
+		o->models[o->n_models++] = ps_model_find("vgg16");
+	return check(cmd, o, err);
+}
+
+void ps_opts_usage(enum ps_cmd cmd, FILE *out)
+{
+	char left[64];
+	size_t i;
+
+	for (i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+		if (!(rows[i].cmds & cmd))
+			continue;
+		snprintf(left, sizeof(left), "--%s %s", rows[i].name,
+			 rows[i].arg ? rows[i].arg : "");
+		fprintf(out, "  %-38s %s\n", left, rows[i].help);
+	}
+}
+
+const char *ps_transport_name(enum ps_transport t)
+{
+	return name_of(transports, t);
+}
+
+const char *ps_placement_name(enum ps_placement p)
+{
+	return name_of(placements, p);
+}
+
+const char *ps_local_sum_name(enum ps_local_sum s)
+{
+	return name_of(local_sums, s);
+}

@@ -1,0 +1,420 @@
+/*
+ * bench/ps_overlay_server.c - the server's side of the overlay transport
+ *
+ * Two threads per worker: one receives its gradients into a buffer that stays
+ * in the cache and sums them from there, one sends parameters as soon as they
+ * are new. Per chunk, the first worker's gradients are kept, those in between
+ * are added, and with the last ones the parameters are updated. A worker begins
+ * a step when it has all parameters of the one before, so no chunk is updated
+ * while a worker still has to be sent its last state.
+ *
+ * Each thread handles chunks in order, so chunks are finished in order too and
+ * one counter says which parameters may be sent.
+ */
+#include "bench/ps_overlay.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/util.h"
+#include "bench/ps_kernels.h"
+
+#define LOCKS 64		/* chunk c has lock c % LOCKS */
+#define SEND_CHUNKS 4		/* at most so many in one write */
+
+struct server;
+
+/* One worker, as the server sees it. */
+struct peer {
+	struct server *s;
+	int fd;
+	uint32_t rank;
+	char addr[64];
+	float *buf;		/* one chunk */
+	uint64_t done;		/* async: its chunks that were applied */
+	pthread_t receiver, sender;
+};
+
+struct server {
+	const struct ps_job *job;
+	uint32_t own_chunks;
+	float *params, *sums;
+	uint32_t *count;		/* of workers, per chunk */
+	pthread_mutex_t locks[LOCKS];
+	struct peer peers[PS_WORKERS_MAX];
+	uint32_t threads;
+
+	pthread_mutex_t lock;		/* of what follows, and peers' done */
+	pthread_cond_t moved;
+	uint64_t done;			/* chunks finished since the start */
+	struct pl_err failure;		/* the first one */
+};
+
+/* Every thread ends soon: nothing is received or sent any more. */
+static void fail(struct server *s, const struct pl_err *err)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&s->lock);
+	if (!s->failure.code)
+		s->failure = *err;
+	for (i = 0; i < s->job->o.workers; i++)
+		shutdown(s->peers[i].fd, SHUT_RDWR);
+	pthread_cond_broadcast(&s->moved);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void lost(struct peer *p, uint64_t chunk, int r)
+{
+	uint32_t step = (uint32_t)(chunk / p->s->own_chunks) + 1;
+	struct pl_err err;
+
+	if (r == -ECONNRESET || r == -EPIPE)
+		pl_err_set(&err, ECONNRESET, "worker %u at %s closed the "
+			   "connection in step %u of %u", p->rank, p->addr,
+			   PL_MIN(step, p->s->job->steps), p->s->job->steps);
+	else
+		pl_err_set(&err, -r, "connection to worker %u at %s: %s",
+			   p->rank, p->addr, strerror(-r));
+	fail(p->s, &err);
+}
+
+static struct ps_chunk own_chunk(const struct server *s, uint32_t i)
+{
+	return ps_plan_chunk(&s->job->plan, i * s->job->o.servers +
+			     s->job->o.rank);
+}
+
+static void finished(struct peer *p, bool all)
+{
+	struct server *s = p->s;
+
+	pthread_mutex_lock(&s->lock);
+	p->done++;
+	s->done += all ? 1 : 0;
+	if (all || s->job->o.async)
+		pthread_cond_broadcast(&s->moved);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* The gradients of own chunk i from this worker are in its buffer. */
+static void apply(struct peer *p, uint32_t i)
+{
+	struct server *s = p->s;
+	struct ps_chunk k = own_chunk(s, i);
+	float *param = s->params + k.server_first;
+	float *sum = s->sums + k.server_first;
+	const float *src[] = { p->buf, sum };
+	uint32_t workers = s->job->o.workers, n;
+
+	pthread_mutex_lock(&s->locks[i % LOCKS]);
+	n = ++s->count[i];
+	if (n == workers)
+		s->count[i] = 0;
+	if (s->job->o.raw)
+		;
+	else if (s->job->o.async || workers == 1)
+		ps_update(param, src, 1, k.n);
+	else if (n == 1)
+		memcpy(sum, p->buf, k.n * sizeof(float));
+	else if (n < workers)
+		ps_add(sum, p->buf, k.n);
+	else
+		ps_update(param, src, 2, k.n);
+	pthread_mutex_unlock(&s->locks[i % LOCKS]);
+	finished(p, n == workers);
+}
+
+static void *receive(void *arg)
+{
+	struct peer *p = arg;
+	struct server *s = p->s;
+	uint64_t c, total = (uint64_t)s->own_chunks * s->job->steps;
+	struct ps_chunk k;
+	char bye = 0;
+	int r;
+
+	for (c = 0; c < total; c++) {
+		k = own_chunk(s, (uint32_t)(c % s->own_chunks));
+		r = ps_tcp_recv(p->fd, p->buf, k.n * sizeof(float));
+		if (r) {
+			lost(p, c, r);
+			return NULL;
+		}
+		apply(p, (uint32_t)(c % s->own_chunks));
+	}
+	r = ps_tcp_recv(p->fd, &bye, 1);
+	if (r || bye != PS_BYE)
+		lost(p, c, r ? r : -EPROTO);
+	return NULL;
+}
+
+/* Chunks that may be sent when `sent` were; 0: the job has failed. */
+static uint64_t wait_past(struct peer *p, uint64_t sent, bool settled)
+{
+	struct server *s = p->s;
+	uint64_t done, total = (uint64_t)s->own_chunks * s->job->steps;
+
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		done = s->job->o.async && !settled ? p->done : s->done;
+		if (settled && done == total)
+			done += s->own_chunks;
+		if (s->failure.code)
+			done = 0;
+		if (done > sent || s->failure.code)
+			break;
+		pthread_cond_wait(&s->moved, &s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return done;
+}
+
+/*
+ * Chunks `sent` and on, as far as they are done and adjacent. An asynchronous
+ * worker gets the parameters once more when all workers are at the end.
+ */
+static void *transmit(void *arg)
+{
+	struct peer *p = arg;
+	struct server *s = p->s;
+	uint64_t total = (uint64_t)s->own_chunks * s->job->steps;
+	uint64_t end = total + (s->job->o.async ? s->own_chunks : 0);
+	uint64_t sent, n, done;
+	struct ps_chunk first, last;
+	uint32_t i;
+	int r;
+
+	for (sent = 0; sent < end; sent += n) {
+		done = wait_past(p, sent, sent >= total);
+		if (done == 0)
+			break;
+		i = (uint32_t)(sent % s->own_chunks);
+		n = PL_MIN(done - sent, (uint64_t)SEND_CHUNKS);
+		n = PL_MIN(n, (uint64_t)s->own_chunks - i);
+		first = own_chunk(s, i);
+		last = own_chunk(s, i + (uint32_t)n - 1);
+		r = ps_tcp_send(p->fd, s->params + first.server_first,
+				(last.server_first + last.n -
+				 first.server_first) * sizeof(float));
+		if (r) {
+			lost(p, sent, r);
+			break;
+		}
+	}
+	return NULL;
+}
+
+static int greet(struct server *s, int fd, bool *seen, uint32_t *rank,
+		 struct pl_err *err)
+{
+	struct ps_hello h;
+	int r;
+
+	r = ps_tcp_recv(fd, &h, sizeof(h));
+	if (r)
+		return pl_err_set(err, -r, "no hello: %s", strerror(-r));
+	*rank = h.rank;
+	return ps_hello_check(s->job, &h, seen, err);
+}
+
+/* A wrong one is told why and the others go on waiting for the right one. */
+static int accept_one(struct server *s, int listener, uint64_t deadline_ns,
+		      bool *seen, struct pl_err *err)
+{
+	struct pl_err why = { .code = 0 };
+	struct ps_welcome w;
+	struct peer *p;
+	uint32_t rank = 0;
+	int r, new_fd;
+
+	r = ps_tcp_accept(listener, deadline_ns, &new_fd, err);
+	if (r)
+		return r;
+	pl_auto_fd fd = new_fd;
+	ps_tcp_timeout(fd, 2);
+	if (greet(s, fd, seen, &rank, &why)) {
+		ps_welcome_make(&why, &w);
+		ps_tcp_send(fd, &w, sizeof(w));
+		*err = why;
+		return 0;
+	}
+	ps_tcp_timeout(fd, 0);
+	p = &s->peers[rank];
+	ps_tcp_peer(fd, p->addr, sizeof(p->addr));
+	p->rank = rank;
+	p->s = s;
+	p->fd = pl_take_fd(&fd);
+	return 1;
+}
+
+static int accept_all(struct server *s, struct pl_err *err)
+{
+	const struct ps_opts *o = &s->job->o;
+	uint64_t end = pl_now_ns() + o->timeout_s * 1000000000ull;
+	const struct pl_err fine = { .code = 0 };
+	bool seen[PS_WORKERS_MAX] = { false };
+	struct pl_err last = fine;
+	struct ps_welcome w;
+	pl_auto_fd fd = -1;
+	uint32_t n = 0, i;
+	int r;
+
+	r = ps_tcp_listen(o->bind.n ? o->bind.text[0] : NULL, o->port, &fd,
+			  err);
+	while (!r && n < o->workers) {
+		r = accept_one(s, fd, end, seen, &last);
+		n += r == 1 ? 1 : 0;
+		r = PL_MIN(r, 0);
+	}
+	if (r == -ETIMEDOUT)
+		return pl_err_set(err, ETIMEDOUT, "%u of %u workers came "
+				  "within %u s%s%s", n, o->workers,
+				  o->timeout_s, last.code ? "; refused: " : "",
+				  last.code ? last.msg : "");
+	if (r) {
+		*err = last.code ? last : *err;
+		return r;
+	}
+	ps_welcome_make(&fine, &w);
+	for (i = 0; i < n; i++) {
+		r = ps_tcp_send(s->peers[i].fd, &w, sizeof(w));
+		if (r)
+			return pl_err_set(err, -r, "worker %u at %s has gone: "
+					  "%s", i, s->peers[i].addr,
+					  strerror(-r));
+	}
+	return 0;
+}
+
+static int allocate(struct server *s, struct pl_err *err)
+{
+	const struct ps_job *job = s->job;
+	uint64_t n = ps_plan_server_elems(&job->plan, job->o.rank);
+	struct ps_chunk k;
+	uint32_t i;
+
+	s->count = calloc(s->own_chunks, sizeof(*s->count));
+	s->params = ps_floats_alloc(n, err);
+	s->sums = s->params ? ps_floats_alloc(n, err) : NULL;
+	if (!s->count || !s->sums)
+		return pl_err_set(err, ENOMEM, "no memory for the server");
+	for (i = 0; i < job->o.workers; i++) {
+		s->peers[i].buf = ps_floats_alloc(job->plan.chunk_elems, err);
+		if (!s->peers[i].buf)
+			return -ENOMEM;
+	}
+	for (i = 0; i < s->own_chunks; i++) {
+		k = own_chunk(s, i);
+		ps_params_init(&job->plan, i * job->o.servers + job->o.rank,
+			       s->params + k.server_first);
+	}
+	return 0;
+}
+
+static void release(struct server *s)
+{
+	const struct ps_job *job = s->job;
+	uint64_t n = ps_plan_server_elems(&job->plan, job->o.rank);
+	uint32_t i;
+
+	for (i = 0; i < job->o.workers; i++) {
+		pl_close_fd(&s->peers[i].fd);
+		ps_floats_free(s->peers[i].buf, job->plan.chunk_elems);
+	}
+	for (i = 0; i < LOCKS; i++)
+		pthread_mutex_destroy(&s->locks[i]);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->moved);
+	ps_floats_free(s->params, n);
+	ps_floats_free(s->sums, n);
+	free(s->count);
+	free(s);
+}
+
+static int start(struct server *s, struct pl_err *err)
+{
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < s->job->o.workers && !r; i++) {
+		r = pthread_create(&s->peers[i].receiver, NULL, receive,
+				   &s->peers[i]);
+		if (r)
+			break;
+		s->threads++;
+		r = pthread_create(&s->peers[i].sender, NULL, transmit,
+				   &s->peers[i]);
+		s->threads += r ? 0 : 1;
+	}
+	if (!r)
+		return 0;
+	pl_err_set(err, r, "starting a thread: %s", strerror(r));
+	fail(s, err);
+	return -r;
+}
+
+static void join(struct server *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->threads; i++)
+		pthread_join(i % 2 ? s->peers[i / 2].sender :
+			     s->peers[i / 2].receiver, NULL);
+}
+
+static void report(struct server *s, struct ps_report *r)
+{
+	struct ps_chunk k;
+	uint32_t i;
+
+	for (i = 0; i < s->own_chunks; i++) {
+		k = own_chunk(s, i);
+		r->checksum += ps_checksum(s->params + k.server_first, k.n,
+					   k.first);
+	}
+	r->n_grad_paths = s->job->o.workers;
+	for (i = 0; i < r->n_grad_paths; i++)
+		pl_format(r->grad_paths[i], sizeof(r->grad_paths[i]), "%s",
+			  ps_tcp_path(s->peers[i].fd));
+	pl_format(r->path, sizeof(r->path), "%s", r->grad_paths[0]);
+}
+
+static int overlay_run(const struct ps_job *job, struct ps_report *rep,
+		       struct pl_err *err)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	uint32_t i;
+	int r;
+
+	if (!s)
+		return pl_err_set(err, ENOMEM, "no memory for the server");
+	s->job = job;
+	s->own_chunks = ps_plan_server_chunks(&job->plan, job->o.rank);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->moved, NULL);
+	for (i = 0; i < LOCKS; i++)
+		pthread_mutex_init(&s->locks[i], NULL);
+	for (i = 0; i < PS_WORKERS_MAX; i++)
+		s->peers[i].fd = -1;
+	r = allocate(s, err);
+	if (!r)
+		r = accept_all(s, err);
+	if (!r) {
+		r = start(s, err);
+		join(s);
+		if (!r && s->failure.code) {
+			*err = s->failure;
+			r = -err->code;
+		}
+	}
+	if (!r)
+		report(s, rep);
+	release(s);
+	return r;
+}
+
+const struct ps_server_ops ps_overlay_server = { .run = overlay_run };

@@ -1,0 +1,35 @@
+/*
+ * bench/ps_server.c - a parameter server: sums, updates, gives out
+ */
+#include "bench/ps_role.h"
+
+#include <string.h>
+
+#include "bench/ps_job.h"
+
+int ps_server_main(int argc, char **argv)
+{
+	struct ps_report r = { .checksum = 0 };
+	struct pl_err err = { .code = 0 };
+	const struct ps_server_ops *ops;
+	struct ps_job job;
+	struct ps_opts o;
+	int rc;
+
+	rc = ps_opts_parse(PS_CMD_SERVER, argc, argv, &o, &err);
+	if (rc == 1)
+		return 0;
+	if (rc) {
+		fprintf(stderr, "ps_throughput server: %s\n", err.msg);
+		return 2;
+	}
+	memset(&job, 0, sizeof(job));
+	ops = o.transports == PS_PODLANE ? &ps_podlane_server :
+					   &ps_overlay_server;
+	rc = ps_job_init(&job, &o, &err);
+	if (!rc)
+		ops->run(&job, &r, &err);
+	rc = ps_report_end("server", &job, &r, &err);
+	ps_job_fini(&job);
+	return rc;
+}

@@ -1,0 +1,130 @@
+/*
+ * bench/ps_worker.c - a worker: computes, exchanges, checks the result
+ */
+#include "bench/ps_role.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/util.h"
+#include "bench/ps_job.h"
+#include "bench/ps_kernels.h"
+
+/* What the GPU would do in this time is not our business: sleep. */
+static void compute(uint64_t ns)
+{
+	struct timespec t;
+	uint64_t until = pl_now_ns() + ns;
+
+	t.tv_sec = (time_t)(until / 1000000000u);
+	t.tv_nsec = (long)(until % 1000000000u);
+	while (ns && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL)
+	       == EINTR)
+		;
+}
+
+static int run_steps(const struct ps_job *job, const struct ps_worker_ops *ops,
+		     void *state, struct ps_report *r, struct pl_err *err)
+{
+	uint64_t before = 0, sent0 = 0, received0 = 0;
+	uint32_t s;
+	int rc;
+
+	for (s = 0; s < job->steps; s++) {
+		if (s == job->o.warmup) {
+			before = pl_now_ns();
+			r->t_first_ns = before;
+			ops->bytes(state, &sent0, &received0);
+		}
+		compute(job->compute_ns);
+		rc = ops->step(state, s, err);
+		if (rc) {
+			pl_err_prefix(err, "step %u of %u", s + 1, job->steps);
+			return rc;
+		}
+		if (s < job->o.warmup)
+			continue;
+		r->t_last_ns = pl_now_ns();
+		r->step_ns[s - job->o.warmup] = r->t_last_ns - before;
+		before = r->t_last_ns;
+	}
+	ops->bytes(state, &r->sent_bytes, &r->received_bytes);
+	r->sent_bytes -= sent0;
+	r->received_bytes -= received0;
+	return 0;
+}
+
+static int check_params(const struct ps_job *job,
+			const struct ps_worker_ops *ops, void *state,
+			struct ps_report *r, struct pl_err *err)
+{
+	const float *p;
+	struct ps_chunk k;
+	uint32_t c;
+	int rc;
+
+	for (c = 0; c < job->plan.n_chunks; c++) {
+		k = ps_plan_chunk(&job->plan, c);
+		p = ops->param(state, c);
+		r->checksum += ps_checksum(p, k.n, k.first);
+		rc = job->o.raw ? 0 : ps_verify(&job->plan, c, job->o.workers,
+						job->steps, p, err);
+		if (rc)
+			return rc;
+	}
+	r->verified = !job->o.raw;
+	return 0;
+}
+
+static int run(const struct ps_job *job, struct ps_report *r,
+	       struct pl_err *err)
+{
+	const struct ps_worker_ops *ops = job->o.transports == PS_PODLANE ?
+		&ps_podlane_worker : &ps_overlay_worker;
+	void *state = NULL;
+	int rc;
+
+	rc = ops->open(job, &state, r, err);
+	if (rc)
+		return rc;
+	rc = run_steps(job, ops, state, r, err);
+	if (!rc)
+		rc = ops->settle(state, err);
+	if (!rc)
+		rc = check_params(job, ops, state, r, err);
+	if (!rc)
+		rc = ops->bye(state, err);
+	ops->close(state);
+	return rc;
+}
+
+int ps_worker_main(int argc, char **argv)
+{
+	struct ps_report r = { .checksum = 0 };
+	struct pl_err err = { .code = 0 };
+	struct ps_job job;
+	struct ps_opts o;
+	int rc;
+
+	rc = ps_opts_parse(PS_CMD_WORKER, argc, argv, &o, &err);
+	if (rc == 1)
+		return 0;
+	if (rc) {
+		fprintf(stderr, "ps_throughput worker: %s\n", err.msg);
+		return 2;
+	}
+	memset(&job, 0, sizeof(job));
+	rc = ps_job_init(&job, &o, &err);
+	r.step_ns = calloc(o.steps, sizeof(*r.step_ns));
+	if (!rc && !r.step_ns)
+		rc = pl_err_set(&err, ENOMEM, "no memory for %u step times",
+				o.steps);
+	if (!rc)
+		run(&job, &r, &err);
+	rc = ps_report_end("worker", &job, &r, &err);
+	free(r.step_ns);
+	ps_job_fini(&job);
+	return rc;
+}

@@ -1,0 +1,376 @@
+/* shm/segment.c - memory files with one writer, and their mappings */
+#include "shm/segment.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "shm/memroom.h"
+#include "shm/podlane.h"
+
+#define REGION_MAX (UINT64_C(1) << 46)
+/* Left to everybody else when memory is reserved. */
+#define ROOM_SPARE (UINT64_C(8) << 20)
+
+bool pl_ring_bytes_valid(uint32_t ring_bytes)
+{
+	return ring_bytes >= PL_RING_MIN && ring_bytes <= PL_RING_MAX &&
+	       (ring_bytes & (ring_bytes - 1)) == 0;
+}
+
+static int ring_bytes_err(uint32_t ring_bytes, int code, struct pl_err *err)
+{
+	return pl_err_set(err, code, "a ring of %u bytes: it must be a power of "
+			  "two, %u to %u", ring_bytes, PL_RING_MIN,
+			  PL_RING_MAX);
+}
+
+/* A size that the process may have; without this check SIGXFSZ would come. */
+static int check_fsize(uint64_t bytes, struct pl_err *err)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
+	    bytes > r.rlim_cur)
+		return pl_err_set(err, EFBIG, "%" PRIu64 " bytes of shared "
+				  "memory are beyond the limit on file sizes "
+				  "(ulimit -f)", bytes);
+	return 0;
+}
+
+static int memfd_open(const char *name, uint64_t bytes, struct pl_err *err)
+{
+	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	pl_auto_fd fd = -1;
+	int rc = check_fsize(bytes, err);
+
+	if (rc < 0)
+		return rc;
+	fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)	/* before Linux 6.3 */
+		fd = memfd_create(name, flags);
+	if (fd < 0)
+		return pl_err_sys(err, "cannot make shared memory");
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return pl_err_sys(err, "cannot make %" PRIu64 " bytes of shared "
+				  "memory", bytes);
+	return pl_take_fd(&fd);
+}
+
+static int no_room(uint64_t bytes, uint64_t room, struct pl_err *err)
+{
+	return pl_err_set(err, ENOMEM, "%" PRIu64 " MiB of shared memory are "
+			  "needed and %" PRIu64 " MiB are left; raise the "
+			  "pod's memory limit or use less", bytes >> 20,
+			  room >> 20);
+}
+
+/* Take all of the memory now, or none. */
+static int reserve(int fd, uint64_t bytes, struct pl_err *err)
+{
+	uint64_t room = pl_mem_room();
+	int rc;
+
+	if (room < bytes || room - bytes < ROOM_SPARE)
+		return no_room(bytes, room, err);
+	do {
+		rc = fallocate(fd, 0, 0, (off_t)bytes);
+	} while (rc < 0 && errno == EINTR);
+	if (rc == 0)
+		return 0;
+	if (errno == ENOSPC || errno == ENOMEM)
+		return no_room(bytes, 0, err);
+	return pl_err_sys(err, "cannot reserve %" PRIu64 " bytes of shared "
+			  "memory", bytes);
+}
+
+static int map_err(size_t bytes, struct pl_err *err)
+{
+	return pl_err_sys(err, "cannot map %zu bytes of shared memory", bytes);
+}
+
+/* Control block and data; a ring's data once more behind it. */
+static int map_segment(struct pl_seg *s, int prot, size_t data_bytes, bool ring,
+		       struct pl_err *err)
+{
+	size_t once = pl_seg_file_bytes(data_bytes);
+	size_t all = once + (ring ? data_bytes : 0);
+	char *base = mmap(NULL, all, prot, MAP_SHARED, s->fd, 0);
+
+	if (base == MAP_FAILED)
+		return map_err(all, err);
+	/* Replaces the part of the mapping that is beyond the file's end. */
+	if (ring && mmap(base + once, data_bytes, prot, MAP_SHARED | MAP_FIXED,
+			 s->fd, PL_SEG_CTL_BYTES) == MAP_FAILED) {
+		int rc = map_err(all, err);
+
+		munmap(base, all);
+		return rc;
+	}
+	s->base = base;
+	s->map_bytes = all;
+	s->data_bytes = data_bytes;
+	return 0;
+}
+
+static int seal(int fd, struct pl_err *err)
+{
+	if (fcntl(fd, F_ADD_SEALS, PL_SEG_SEALS) < 0)
+		return pl_err_sys(err, "cannot seal shared memory");
+	return 0;
+}
+
+/* Mapped and reserved, header and seals still missing. */
+static int create(const char *name, size_t data_bytes, bool ring,
+		  struct pl_seg *out, struct pl_err *err)
+{
+	uint64_t bytes = pl_seg_file_bytes(data_bytes);
+	struct pl_seg s = PL_SEG_NONE;
+	int rc = memfd_open(name, bytes, err);
+
+	if (rc < 0)
+		return rc;
+	s.fd = rc;
+	/* Mapped first: a limit on address space (ulimit -v) costs nothing. */
+	rc = map_segment(&s, PROT_READ | PROT_WRITE, data_bytes, ring, err);
+	if (rc == 0)
+		rc = reserve(s.fd, bytes, err);
+	if (rc < 0)
+		pl_seg_close(&s);
+	else
+		*out = s;
+	return rc;
+}
+
+static int sealed(struct pl_seg *s, struct pl_seg *out, struct pl_err *err)
+{
+	int rc = seal(s->fd, err);
+
+	if (rc < 0)
+		pl_seg_close(s);
+	else
+		*out = *s;
+	return rc;
+}
+
+static int check_file(int fd, uint64_t bytes, struct pl_err *err)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+	struct stat st;
+
+	if (seals < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC ||
+	    fstat(fd, &st) < 0)
+		return pl_err_set(err, EPROTO, "the segment is no memfd");
+	if ((seals & PL_SEG_SEALS) != PL_SEG_SEALS)
+		return pl_err_set(err, EPROTO, "the segment has the seals %#x, "
+				  "not %#x", (unsigned int)seals,
+				  (unsigned int)PL_SEG_SEALS);
+	if ((uint64_t)st.st_size != bytes)
+		return pl_err_set(err, EPROTO, "the segment has %" PRIu64
+				  " bytes, not %" PRIu64,
+				  (uint64_t)st.st_size, bytes);
+	if ((uint64_t)st.st_blocks * 512 < bytes)
+		return pl_err_set(err, EPROTO, "the segment has holes");
+	return 0;
+}
+
+static int read_header(int fd, void *h, size_t len, struct pl_err *err)
+{
+	if (pread(fd, h, len, 0) != (ssize_t)len)
+		return pl_err_set(err, EPROTO, "the segment has no header");
+	return 0;
+}
+
+static int check_lane(int fd, uint32_t ring_bytes, struct pl_err *err)
+{
+	struct pl_lane_seg h;
+	int rc;
+
+	if (!pl_ring_bytes_valid(ring_bytes))
+		return ring_bytes_err(ring_bytes, EPROTO, err);
+	rc = check_file(fd, pl_seg_file_bytes(ring_bytes), err);
+	if (rc == 0)
+		rc = read_header(fd, &h, sizeof(h), err);
+	if (rc < 0)
+		return rc;
+	if (h.magic != PL_LANE_MAGIC || h.version != PL_LAYOUT_VERSION ||
+	    h.ring_bytes != ring_bytes)
+		return pl_err_set(err, EPROTO, "the segment is no lane of "
+				  "version %u with a ring of %u bytes",
+				  PL_LAYOUT_VERSION, ring_bytes);
+	return 0;
+}
+
+static int check_region(int fd, size_t size, struct pl_err *err)
+{
+	const size_t len = offsetof(struct pl_region_seg, log);
+	struct pl_region_seg h;
+	int rc;
+
+	if (size == 0 || size > REGION_MAX)
+		return pl_err_set(err, EPROTO, "a region of %zu bytes", size);
+	rc = check_file(fd, pl_seg_file_bytes(size), err);
+	if (rc == 0)
+		rc = read_header(fd, &h, len, err);
+	if (rc < 0)
+		return rc;
+	if (h.magic != PL_REGION_MAGIC ||
+	    h.version_layout != PL_LAYOUT_VERSION ||
+	    h.log_entries != PL_REGION_LOG || h.size != size)
+		return pl_err_set(err, EPROTO, "the segment is no region of "
+				  "version %u with %zu bytes",
+				  PL_LAYOUT_VERSION, size);
+	return 0;
+}
+
+static int check_watch(int fd, struct pl_err *err)
+{
+	struct pl_region_watch h;
+	int rc = check_file(fd, PL_WATCH_BYTES, err);
+
+	if (rc == 0)
+		rc = read_header(fd, &h, sizeof(h), err);
+	if (rc < 0)
+		return rc;
+	if (h.magic != PL_WATCH_MAGIC || h.version_layout != PL_LAYOUT_VERSION)
+		return pl_err_set(err, EPROTO, "the segment is no watch page "
+				  "of version %u", PL_LAYOUT_VERSION);
+	return 0;
+}
+
+int pl_seg_lane_create(uint32_t ring_bytes, struct pl_seg *out,
+		       struct pl_err *err)
+{
+	struct pl_lane_seg *h;
+	struct pl_seg s;
+	int rc;
+
+	if (!pl_ring_bytes_valid(ring_bytes))
+		return ring_bytes_err(ring_bytes, EINVAL, err);
+	rc = create("podlane-lane", ring_bytes, true, &s, err);
+	if (rc < 0)
+		return rc;
+	h = s.base;
+	h->magic = PL_LANE_MAGIC;
+	h->version = PL_LAYOUT_VERSION;
+	h->ring_bytes = ring_bytes;
+	return sealed(&s, out, err);
+}
+
+int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err)
+{
+	struct pl_region_seg *h;
+	struct pl_seg s;
+	int rc;
+
+	if (size == 0 || size > REGION_MAX)
+		return pl_err_set(err, EINVAL, "a region of %zu bytes: it must "
+				  "have 1 to %" PRIu64, size, REGION_MAX);
+	rc = create("podlane-region", size, false, &s, err);
+	if (rc < 0)
+		return rc;
+	h = s.base;
+	h->magic = PL_REGION_MAGIC;
+	h->version_layout = PL_LAYOUT_VERSION;
+	h->log_entries = PL_REGION_LOG;
+	h->size = size;
+	return sealed(&s, out, err);
+}
+
+/* Its one page is smaller than a segment's, and is the agent's own. */
+int pl_seg_watch_create(struct pl_seg *out, struct pl_err *err)
+{
+	struct pl_seg s = PL_SEG_NONE;
+	struct pl_region_watch *h;
+	int rc = memfd_open("podlane-watch", PL_WATCH_BYTES, err);
+
+	if (rc < 0)
+		return rc;
+	s.fd = rc;
+	h = mmap(NULL, PL_WATCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd,
+		 0);
+	if (h == MAP_FAILED) {
+		rc = map_err(PL_WATCH_BYTES, err);
+		pl_seg_close(&s);
+		return rc;
+	}
+	s.base = h;
+	s.map_bytes = PL_WATCH_BYTES;
+	h->magic = PL_WATCH_MAGIC;
+	h->version_layout = PL_LAYOUT_VERSION;
+	return sealed(&s, out, err);
+}
+
+/* Takes fd; rc is what its check said. */
+static int open_checked(int fd, int rc, size_t data_bytes, bool ring,
+			struct pl_seg *out, struct pl_err *err)
+{
+	struct pl_seg s = { .fd = fd };
+
+	if (rc == 0)
+		rc = map_segment(&s, PROT_READ, data_bytes, ring, err);
+	if (rc < 0)
+		pl_seg_close(&s);
+	else
+		*out = s;
+	return rc;
+}
+
+int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
+		     struct pl_err *err)
+{
+	int rc = check_lane(fd, ring_bytes, err);
+
+	return open_checked(fd, rc, ring_bytes, true, out, err);
+}
+
+int pl_seg_region_open(int fd, size_t size, struct pl_seg *out,
+		       struct pl_err *err)
+{
+	int rc = check_region(fd, size, err);
+
+	return open_checked(fd, rc, size, false, out, err);
+}
+
+int pl_seg_watch_open(int fd, struct pl_seg *out, struct pl_err *err)
+{
+	struct pl_seg s = { .fd = fd };
+	int rc = check_watch(fd, err);
+	void *p;
+
+	if (rc < 0)
+		goto fail;
+	p = mmap(NULL, PL_WATCH_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		rc = map_err(PL_WATCH_BYTES, err);
+		goto fail;
+	}
+	s.base = p;
+	s.map_bytes = PL_WATCH_BYTES;
+	*out = s;
+	return 0;
+fail:
+	pl_seg_close(&s);
+	return rc;
+}
+
+void pl_seg_drop_fd(struct pl_seg *s)
+{
+	pl_close_fd(&s->fd);
+}
+
+void pl_seg_close(struct pl_seg *s)
+{
+	if (s->base && s->map_bytes)
+		munmap(s->base, s->map_bytes);
+	pl_close_fd(&s->fd);
+	*s = PL_SEG_NONE;
+}

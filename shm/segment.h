@@ -1,0 +1,106 @@
+/*
+ * shm/segment.h - memory files with one writer, and their mappings
+ *
+ * Theory of operation
+ *
+ * The owner creates a segment: a memfd whose memory is reserved at once, which
+ * is mapped read-write, gets its header, and is then sealed (PL_SEG_SEALS), so
+ * that nobody can get a second writable mapping, shrink it or punch a hole
+ * into it. Others open what they were handed. Before that is mapped, read-only,
+ * it must be
+ *
+ *   tmpfs memory   (huge pages may be missing when they are touched: SIGBUS),
+ *   sealed         (so what is checked next stays true),
+ *   of that size, and all of it there: the first reader of a hole would pay
+ *                  for the page, and could be killed for it,
+ *   with the header of its kind, which is looked at in a private copy.
+ *
+ * A lane's ring is mapped twice, back to back, behind the control block: each
+ * stretch of at most ring_bytes is contiguous wherever it starts. Sizes in the
+ * file are multiples of PL_SEG_CTL_BYTES, which every page size divides.
+ *
+ * A mapping outlives its descriptor, and a child of fork has it too.
+ */
+#ifndef SHM_SEGMENT_H
+#define SHM_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shm/layout.h"
+
+struct pl_seg {
+	int fd;			/* the memfd, owned; -1: none any more */
+	void *base;		/* control block; NULL: no mapping */
+	size_t map_bytes;	/* of address space, owned; 0: borrowed */
+	size_t data_bytes;	/* of the ring or the region */
+};
+
+#define PL_SEG_NONE ((struct pl_seg){ .fd = -1 })
+
+static inline void *pl_seg_data(const struct pl_seg *s)
+{
+	return (char *)s->base + PL_SEG_CTL_BYTES;
+}
+
+/* Bytes of the file of a lane or region with this much data. */
+static inline uint64_t pl_seg_file_bytes(uint64_t data_bytes)
+{
+	const uint64_t mask = PL_SEG_CTL_BYTES - 1;
+
+	return PL_SEG_CTL_BYTES + ((data_bytes + mask) & ~mask);
+}
+
+/* A power of two, PL_RING_MIN to PL_RING_MAX. */
+bool pl_ring_bytes_valid(uint32_t ring_bytes);
+
+/*
+ * A fresh lane segment: writable, sealed, counters 0. The descriptor is there
+ * to be handed out; whoever maps it can only read. -EINVAL: not a valid size.
+ * -ENOMEM: the machine, the control group or a limit of the process has not
+ * enough memory left.
+ */
+int pl_seg_lane_create(uint32_t ring_bytes, struct pl_seg *out,
+		       struct pl_err *err);
+
+/* Check and map a lane segment of somebody else. Takes fd, always. -EPROTO. */
+int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
+		     struct pl_err *err);
+
+/* The same for a region of size bytes of data. */
+int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err);
+int pl_seg_region_open(int fd, size_t size, struct pl_seg *out,
+		       struct pl_err *err);
+
+/* The page of struct pl_region_watch that the agent makes for each owner. */
+int pl_seg_watch_create(struct pl_seg *out, struct pl_err *err);
+int pl_seg_watch_open(int fd, struct pl_seg *out, struct pl_err *err);
+
+/* Close the descriptor and keep the mapping. */
+void pl_seg_drop_fd(struct pl_seg *s);
+
+/* Unmap and close; may be repeated. */
+void pl_seg_close(struct pl_seg *s);
+
+/*
+ * The rules of every ring, on copies that were read once. known_head and tail
+ * are what was last found right (tail <= known_head <= tail + size); a head of
+ * the peer is right when it did not go back and leaves what was not consumed
+ * yet in place.
+ */
+static inline bool pl_ring_head_valid(uint64_t head, uint64_t known_head,
+				      uint64_t tail, uint64_t size)
+{
+	return head - known_head <= size - (known_head - tail);
+}
+
+/* The peer's tail: it did not go back, nor beyond what was written. */
+static inline bool pl_ring_tail_valid(uint64_t tail, uint64_t known_tail,
+				      uint64_t head)
+{
+	return tail - known_tail <= head - known_tail;
+}
+
+#endif
