@@ -30,9 +30,10 @@ int pl_json_parse(const char *text, size_t len, cJSON **out, struct pl_err *err)
 	cJSON *j = cJSON_ParseWithLengthOpts(text, len, &end, 0);
 	int line, col;
 
+	/* A NUL within len bytes is no end. */
 	while (j && end < text + len && *end && strchr(" \t\r\n", *end))
 		end++;
-	if (j && (end == text + len || !*end)) {
+	if (j && end == text + len) {
 		*out = j;
 		return 0;
 	}

@@ -53,6 +53,10 @@ void pl_log(enum pl_log_level level, const char *fmt, ...)
 	va_end(ap);
 	if ((size_t)n > sizeof(line) - 2)
 		n = sizeof(line) - 2;
+	/* What others chose, such as a name, can't forge a line. */
+	for (int i = 0; i < n; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;

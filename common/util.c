@@ -145,6 +145,22 @@ int pl_file_replace_nosync(const char *path, const void *data, size_t len,
 	return replace(path, data, len, mode, 0, err);
 }
 
+static int make_dir(const char *path, mode_t mode, struct pl_err *err)
+{
+	struct stat st;
+
+	if (mkdir(path, mode) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return pl_err_sys(err, "cannot create %s", path);
+	if (stat(path, &st) < 0)
+		return pl_err_sys(err, "cannot look at %s", path);
+	if (!S_ISDIR(st.st_mode))
+		return pl_err_set(err, ENOTDIR, "%s is there and no folder",
+				  path);
+	return 0;
+}
+
 int pl_mkdirs(const char *path, mode_t mode, struct pl_err *err)
 {
 	char buf[PATH_MAX];
@@ -152,17 +168,21 @@ int pl_mkdirs(const char *path, mode_t mode, struct pl_err *err)
 
 	if (rc < 0)
 		return pl_err_set(err, -rc, "path too long: %s", path);
+	if (rc == 0)
+		return pl_err_set(err, ENOENT, "the path of a folder is empty");
+	/* "a/b/": b is the last one, and gets mode. */
+	for (size_t n = (size_t)rc; n > 1 && buf[n - 1] == '/'; n--)
+		buf[n - 1] = '\0';
 	for (char *p = buf + 1; *p; p++) {
 		if (*p != '/')
 			continue;
 		*p = '\0';
-		if (mkdir(buf, 0755) < 0 && errno != EEXIST)
-			return pl_err_sys(err, "cannot create %s", buf);
+		rc = make_dir(buf, 0755, err);
+		if (rc < 0)
+			return rc;
 		*p = '/';
 	}
-	if (mkdir(buf, mode) < 0 && errno != EEXIST)
-		return pl_err_sys(err, "cannot create %s", buf);
-	return 0;
+	return make_dir(buf, mode, err);
 }
 
 int pl_format(char *buf, size_t size, const char *fmt, ...)

@@ -80,7 +80,7 @@ int pl_file_replace(const char *path, const void *data, size_t len,
 int pl_file_replace_nosync(const char *path, const void *data, size_t len,
 			   mode_t mode, struct pl_err *err);
 
-/* mkdir -p */
+/* mkdir -p; mode is for the last one, 0755 for those on the way. */
 int pl_mkdirs(const char *path, mode_t mode, struct pl_err *err);
 
 /* Write all of it, whatever write() returns in between. 0 or -errno. */
