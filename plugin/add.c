@@ -126,7 +126,8 @@ static int take_over(struct add *a, struct pl_err *err)
 
 static int step_record(struct add *a, struct pl_err *err)
 {
-	const struct pl_call *c = a->c;
+	struct pl_call *c = a->c;
+	const char *dir = c->conf.state_dir;
 	pl_auto_json *json = NULL;
 	int rc;
 
@@ -134,13 +135,14 @@ static int step_record(struct add *a, struct pl_err *err)
 	json = record_json(a, err);
 	if (!json)
 		return -err->code;
-	rc = pl_record_create(c->conf.state_dir, &c->at, json, &a->rec, err);
-	if (rc != -EEXIST)
-		return rc;
-	rc = take_over(a, err);
-	if (rc < 0)
-		return rc;
-	return pl_record_create(c->conf.state_dir, &c->at, json, &a->rec, err);
+	rc = pl_record_create(dir, &c->at, json, &a->rec, err);
+	if (rc == -EEXIST) {
+		rc = take_over(a, err);
+		if (rc == 0)
+			rc = pl_record_create(dir, &c->at, json, &a->rec, err);
+	}
+	c->lock_fd = a->rec.fd;
+	return rc;
 }
 
 static void undo_record(struct add *a)

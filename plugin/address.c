@@ -35,7 +35,8 @@ static int execute(const struct pl_call *c, const char *command, cJSON **out,
 	struct pl_delegate d = { .plugin = c->conf.ipam_type,
 				 .path = c->env.path,
 				 .command = command,
-				 .conf = c->conf.json };
+				 .conf = c->conf.json,
+				 .lock_fd = c->lock_fd };
 	pl_auto_json *mine = NULL;
 
 	return pl_delegate(&d, out ? out : &mine, err);
@@ -176,7 +177,8 @@ static int del_delegated(const struct pl_call *c, const struct pl_attach *at,
 				 .command = "DEL",
 				 .id = at->id,
 				 .ifname = at->ifname,
-				 .conf = conf };
+				 .conf = conf,
+				 .lock_fd = c->lock_fd };
 	pl_auto_json *out = NULL;
 
 	if (strchr(type, '/'))

@@ -101,8 +101,11 @@ static char **make_env(struct overrides *o)
 	return env;
 }
 
-/* SIGPIPE, which we ignore, is given back to it. */
-static int spawn_with(const char *path, char **env, int in, int out, pid_t *pid)
+/*
+ * fds: its standard input and output, and the lock or -1. SIGPIPE, which we
+ * ignore, is given back to it.
+ */
+static int spawn_with(const char *path, char **env, const int *fds, pid_t *pid)
 {
 	char *const argv[] = { (char *)path, NULL };
 	posix_spawn_file_actions_t fa;
@@ -119,8 +122,11 @@ static int spawn_with(const char *path, char **env, int in, int out, pid_t *pid)
 	sigaddset(&sigs, SIGPIPE);
 	posix_spawnattr_setsigdefault(&attr, &sigs);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
-	posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&fa, fds[0], STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&fa, fds[1], STDOUT_FILENO);
+	/* Onto itself: that keeps it open over the exec. */
+	if (fds[2] >= 0)
+		posix_spawn_file_actions_adddup2(&fa, fds[2], fds[2]);
 	rc = posix_spawn(pid, path, &fa, &attr, argv, env);
 	posix_spawnattr_destroy(&attr);
 out:
@@ -131,6 +137,7 @@ out:
 static int spawn(const char *path, const struct pl_delegate *d, int in, int out,
 		 pid_t *pid, struct pl_err *err)
 {
+	const int fds[3] = { in, out, d->lock_fd };
 	struct overrides o = { .n = 0 };
 	pl_auto_free char **env = NULL;
 	int rc;
@@ -142,7 +149,7 @@ static int spawn(const char *path, const struct pl_delegate *d, int in, int out,
 	env = make_env(&o);
 	if (!env)
 		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = spawn_with(path, env, in, out, pid);
+	rc = spawn_with(path, env, fds, pid);
 	if (rc)
 		return pl_err_set(err, rc, "cannot execute %s: %s", path,
 				  strerror(rc));

@@ -2,7 +2,9 @@
  * plugin/delegate.h - execute another plugin, as a runtime does
  *
  * It gets our environment with its CNI_COMMAND, the configuration on standard
- * input, and our standard error. Its standard output is read to the end.
+ * input, and our standard error. Its standard output is read to the end. When
+ * we are killed it goes on; with the record's descriptor it holds the lock that
+ * makes DEL wait until it is through.
  */
 #ifndef PLUGIN_DELEGATE_H
 #define PLUGIN_DELEGATE_H
@@ -18,6 +20,7 @@ struct pl_delegate {
 	const char *command;
 	const char *id, *ifname;	/* NULL: as in our environment */
 	const cJSON *conf;
+	int lock_fd;		/* it gets this, too; -1: none */
 };
 
 /*

@@ -114,7 +114,9 @@ int pl_cmd_del(struct pl_call *c, struct pl_err *err)
 		return pl_detach(c, &c->at, NULL, true, err);
 	if (rc < 0)
 		return rc;
+	c->lock_fd = rec.fd;
 	rc = pl_detach(c, &c->at, &rec, true, err);
+	c->lock_fd = -1;
 	pl_record_close(&rec);
 	return rc;
 }

@@ -20,6 +20,7 @@ struct pl_call {
 	struct pl_conf conf;
 	struct pl_attach at;
 	int out_fd;		/* standard output */
+	int lock_fd;		/* of the attachment's record; -1: none */
 };
 
 /* Each does one command; ADD and VERSION print their answer. */

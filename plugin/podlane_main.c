@@ -76,7 +76,7 @@ static int run(struct pl_call *c, struct pl_err *err)
 
 int main(void)
 {
-	struct pl_call c = { .out_fd = STDOUT_FILENO,
+	struct pl_call c = { .out_fd = STDOUT_FILENO, .lock_fd = -1,
 			     .doc.version_text = PL_CNI_VERSION_LATEST };
 	struct pl_err err;
 	int rc;

@@ -17,6 +17,7 @@
 
 #define RECORD_MAX (64u << 20)
 #define WAIT_STEP_MS 5
+#define OPEN_TRIES 8
 /* The file begins so; the digit is at DONE_AT. */
 #define HEAD "{\"done\":0,\"boot\":\"%s\","
 #define DONE_AT 8
@@ -127,7 +128,7 @@ int pl_record_create(const char *state_dir, const struct pl_attach *at,
 	return rc;
 }
 
-/* 0 when locked, and the file is still the one of that name. */
+/* 0 when locked; -ESTALE when the file is no longer the one of that name. */
 static int lock(struct pl_record *r, int wait_ms, struct pl_err *err)
 {
 	struct timespec step = { .tv_nsec = WAIT_STEP_MS * 1000000L };
@@ -147,7 +148,7 @@ static int lock(struct pl_record *r, int wait_ms, struct pl_err *err)
 		return pl_err_sys(err, "cannot stat %s", r->path);
 	if (stat(r->path, &b) < 0 || a.st_ino != b.st_ino ||
 	    a.st_dev != b.st_dev)
-		return pl_err_set(err, ENOENT, "%s is gone", r->path);
+		return -ESTALE;
 	return 0;
 }
 
@@ -182,17 +183,22 @@ int pl_record_open(const char *state_dir, const struct pl_attach *at,
 {
 	int rc = make_path(state_dir, at, r, err);
 
-	if (rc < 0)
-		return rc;
-	r->fd = open(r->path, O_RDWR | O_CLOEXEC);
-	if (r->fd < 0)
-		return pl_err_sys(err, "cannot open %s", r->path);
-	rc = lock(r, wait_ms, err);
-	if (rc == 0)
-		read_record(r);
-	else
+	/* While we waited, it may have been removed, and made anew. */
+	for (int i = 0; rc == 0 && i < OPEN_TRIES; i++) {
+		r->fd = open(r->path, O_RDWR | O_CLOEXEC);
+		if (r->fd < 0)
+			return pl_err_sys(err, "cannot open %s", r->path);
+		rc = lock(r, wait_ms, err);
+		if (rc == 0) {
+			read_record(r);
+			return 0;
+		}
 		pl_record_close(r);
-	return rc;
+		if (rc == -ESTALE)
+			rc = 0;
+	}
+	return rc < 0 ? rc : pl_err_set(err, EBUSY, "%s comes and goes",
+					r->path);
 }
 
 int pl_record_done(struct pl_record *r, struct pl_err *err)

@@ -131,6 +131,27 @@ says no-prefix 6 '{"ips":[{"address":"10.0.0.1"}]}'
 says nothing 6 ''
 rm -f "$T/bad-says"
 
+# Killed while a slow IPAM plugin reserves: DEL waits for the end of that one.
+cat >"$T/bin/slow-ipam" <<'END'
+#!/bin/bash
+[ $CNI_COMMAND = ADD ] && sleep 0.3
+exec /usr/lib/cni/host-local
+END
+chmod +x "$T/bin/slow-ipam"
+slow() { # COMMAND PROGRAM...
+	net '.ipam.type = "slow-ipam"' | in_ns "${NODE[1]}" env CNI_COMMAND="$1" \
+		CNI_CONTAINERID=x CNI_IFNAME=eth0 CNI_NETNS="/proc/$A/ns/net" \
+		CNI_PATH="$T/bin" "${@:2}" "$O/plugin/podlane"
+}
+if [ -x /usr/lib/cni/host-local ]; then
+	slow ADD "$O/tests/system/kill_after" 100000 >/dev/null
+	check killed-in-ipam slow DEL env
+	sleep 0.5
+	check killed-in-ipam-clean clean
+else
+	skip killed-in-ipam "the reference host-local plugin is not installed"
+fi
+
 # Records: cut off, gone, not ours to judge.
 record() { records | head -1; }
 for size in 0 5 60; do
