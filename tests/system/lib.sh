@@ -106,8 +106,10 @@ agent_ready() { ctl "$1" status; }
 agent_start() {
 	local n=$1
 	[ -e "$T/n$n/agent.json" ] || agent_config "$n"
-	in_ns "${NODE[$n]}" "$O/daemonset/podlaned" --config "$T/n$n/agent.json" \
-		--run-dir "$T/n$n/run" --node "node$n" 2>>"$T/n$n/agent.log" &
+	# Not in_ns: $! would be the shell around it.
+	nsenter --net=/proc/"${NODE[$n]}"/ns/net "$O/daemonset/podlaned" \
+		--config "$T/n$n/agent.json" --run-dir "$T/n$n/run" \
+		--node "node$n" 2>>"$T/n$n/agent.log" &
 	AGENT[$n]=$!
 	PIDS+=("$!")
 	disown "$!"
