@@ -35,8 +35,10 @@ int pl_agent_open(const char *socket_path, int *fd, struct pl_err *err)
 	return 0;
 }
 
-static int send_request(int fd, const cJSON *request, int ns_fd,
-			struct pl_err *err)
+/* A message of at most so much is sent with its descriptor, whole. */
+#define WHOLE_BYTES 4096
+
+int pl_agent_send(int fd, const cJSON *request, int ns_fd, struct pl_err *err)
 {
 	pl_auto_free char *text = cJSON_PrintUnformatted(request);
 	size_t len, off = 0;
@@ -47,10 +49,10 @@ static int send_request(int fd, const cJSON *request, int ns_fd,
 	len = strlen(text);
 	text[len++] = '\n';	/* in place of the NUL */
 	if (ns_fd >= 0) {
-		rc = pl_fdpass_send(fd, text, 1, &ns_fd, 1, 0);
+		off = len <= WHOLE_BYTES ? len : 1;
+		rc = pl_fdpass_send(fd, text, off, &ns_fd, 1, 0);
 		if (rc < 0)
 			return pl_err_set(err, -rc, "cannot write to the agent");
-		off = 1;
 	}
 	while (off < len) {
 		ssize_t r = send(fd, text + off, len - off, MSG_NOSIGNAL);
@@ -119,19 +121,15 @@ static int answer_check(const cJSON *j, struct pl_err *err)
 	return pl_err_set(err, (int)code, "%s", msg);
 }
 
-int pl_agent_call(int fd, const cJSON *request, int ns_fd, cJSON **answer,
-		  struct pl_err *err)
+int pl_agent_recv(int fd, cJSON **answer, struct pl_err *err)
 {
 	pl_auto_free char *line = NULL;
 	pl_auto_json *j = NULL;
 	size_t len = 0;
-	int rc;
+	int rc = read_line(fd, &line, &len, err);
 
 	if (answer)
 		*answer = NULL;
-	rc = send_request(fd, request, ns_fd, err);
-	if (rc == 0)
-		rc = read_line(fd, &line, &len, err);
 	if (rc == 0)
 		rc = pl_json_parse(line, len, &j, err);
 	if (rc == 0)
@@ -141,4 +139,15 @@ int pl_agent_call(int fd, const cJSON *request, int ns_fd, cJSON **answer,
 		j = NULL;
 	}
 	return rc;
+}
+
+int pl_agent_call(int fd, const cJSON *request, int ns_fd, cJSON **answer,
+		  struct pl_err *err)
+{
+	int rc;
+
+	if (answer)
+		*answer = NULL;
+	rc = pl_agent_send(fd, request, ns_fd, err);
+	return rc < 0 ? rc : pl_agent_recv(fd, answer, err);
 }

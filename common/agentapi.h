@@ -44,6 +44,13 @@
 int pl_agent_open(const char *socket_path, int *fd, struct pl_err *err);
 
 /*
+ * The two halves of pl_agent_call, for a caller that has something to do while
+ * the agent works. Only one request may be under way on a connection.
+ */
+int pl_agent_send(int fd, const cJSON *request, int ns_fd, struct pl_err *err);
+int pl_agent_recv(int fd, cJSON **answer, struct pl_err *err);
+
+/*
  * One request and its answer. ns_fd: a descriptor to send along, or -1. On
  * "ok": false the code is returned and the message is in err. *answer is the
  * caller's to delete (also NULL when it does not want it).

@@ -75,6 +75,7 @@ struct pl_veth {
 	const uint8_t *mac;		/* of the peer; NULL: the kernel's */
 	int master;			/* of our end; 0: none */
 	bool up;			/* set our end up in the same request */
+	uint32_t queues;	/* each way, both ends; 0: the kernel's */
 };
 /*
  * One request makes both ends where they belong. The peer is down: the kernel

@@ -208,6 +208,14 @@ int pl_nl_link_set(struct pl_nl *nl, int index, int master, uint32_t mtu,
 	return rc;
 }
 
+static void put_queues(struct pl_nlreq *r, const struct pl_veth *v)
+{
+	if (!v->queues)
+		return;
+	pl_nlreq_u32(r, IFLA_NUM_TX_QUEUES, v->queues);
+	pl_nlreq_u32(r, IFLA_NUM_RX_QUEUES, v->queues);
+}
+
 /* What every new link has. */
 static void put_common(struct pl_nlreq *r, const char *name, uint32_t mtu,
 		       const uint8_t *mac)
@@ -247,6 +255,7 @@ static void put_peer(struct pl_nlreq *r, const struct pl_veth *v)
 
 	pl_nlreq_append(r, &ifi, sizeof(ifi));
 	put_common(r, v->peer_name, v->mtu, v->mac);
+	put_queues(r, v);
 	if (v->peer_netns_fd >= 0)
 		pl_nlreq_u32(r, IFLA_NET_NS_FD, (uint32_t)v->peer_netns_fd);
 	pl_nlreq_unnest(r, peer);
@@ -268,6 +277,7 @@ int pl_nl_veth_add(struct pl_nl *nl, const struct pl_veth *v,
 		ifi.ifi_flags = ifi.ifi_change = IFF_UP;
 	pl_nlreq_init(&r, RTM_NEWLINK, CREATE, &ifi, sizeof(ifi));
 	put_common(&r, v->name, v->mtu, NULL);
+	put_queues(&r, v);
 	if (v->master)
 		pl_nlreq_u32(&r, IFLA_MASTER, (uint32_t)v->master);
 	info = pl_nlreq_nest(&r, IFLA_LINKINFO);
