@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/agentapi.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/netns.h"
@@ -35,7 +34,7 @@ struct add {
 	uint32_t mtu;			/* of the pair; 0: the kernel's */
 	struct pl_link br, port, pod;
 	struct pl_result result;
-	bool registered;
+	bool asked;			/* the answer to "add" is to come */
 	bool keep_record;		/* something could not be undone */
 };
 
@@ -56,25 +55,40 @@ static int step_netns(struct add *a, struct pl_err *err)
 	return pl_open_netns(a->c, &a->netns, err);
 }
 
-/* --- the agent is asked first: without it, there is nothing to undo --- */
+/* --- the agent comes first: without it, there is nothing to undo --- */
 
-static int step_agent(struct add *a, struct pl_err *err)
+static void without_agent(struct add *a, const struct pl_err *why)
 {
-	const struct pl_conf *conf = &a->c->conf;
-	int rc = pl_agent_open(conf->agent_socket, &a->agent, err);
-
-	if (rc == 0)
-		rc = pl_agent_node(a->agent, &a->agent_mtu, err);
-	if (rc == 0)
-		return 0;
+	pl_warn("container=%s: without lanes: %s", a->c->at.id, why->msg);
 	pl_close_fd(&a->agent);
-	if (!conf->agent_required) {
-		pl_warn("container=%s: without lanes: %s", a->c->at.id,
-			err->msg);
+}
+
+static int no_agent(struct add *a, struct pl_err *err)
+{
+	if (!a->c->conf.agent_required) {
+		without_agent(a, err);
 		return 0;
 	}
 	err->code = PL_CNI_ERR_BASE + PL_CNI_TRY_AGAIN;
 	return -err->code;
+}
+
+static int step_ask(struct add *a, struct pl_err *err)
+{
+	int rc = pl_agent_open(a->c->conf.agent_socket, &a->agent, err);
+
+	if (rc == 0)
+		rc = pl_agent_node_send(a->agent, err);
+	return rc < 0 ? no_agent(a, err) : 0;
+}
+
+static int step_answer(struct add *a, struct pl_err *err)
+{
+	int rc = 0;
+
+	if (a->agent >= 0)
+		rc = pl_agent_node_recv(a->agent, &a->agent_mtu, err);
+	return rc < 0 ? no_agent(a, err) : 0;
 }
 
 /* --- the record --- */
@@ -218,14 +232,18 @@ static void undo_pair(struct add *a)
 		not_undone(a, &why);
 }
 
+static int step_host(struct add *a, struct pl_err *err)
+{
+	return pl_nl_open(&a->host, -1, err);
+}
+
 static int step_bridge(struct add *a, struct pl_err *err)
 {
 	const struct pl_conf *conf = &a->c->conf;
-	int rc = pl_nl_open(&a->host, -1, err);
+	int rc;
 
 	a->mtu = conf->mtu ? conf->mtu : a->agent_mtu;
-	if (rc == 0)
-		rc = pl_wire_bridge(&a->host, conf, a->mtu, &a->br, err);
+	rc = pl_wire_bridge(&a->host, conf, a->mtu, &a->br, err);
 	if (rc == 0 && !a->mtu)
 		a->mtu = a->br.mtu;
 	return rc;
@@ -298,23 +316,33 @@ static int step_prev(struct add *a, struct pl_err *err)
 	return rc;
 }
 
-/* --- registration --- */
+/* --- registration: the agent works while we wire the pod --- */
 
 static void undo_register(struct add *a)
 {
 	struct pl_err why;
 
 	/* An agent that is gone sees by itself that the pod is. */
-	if (a->agent >= 0 &&
-	    pl_agent_unregister(a->agent, &a->c->at, &why) < 0)
-		pl_warn("%s", why.msg);
+	if (a->agent < 0)
+		return;
+	if (a->asked)
+		pl_agent_recv(a->agent, NULL, NULL);
+	a->asked = false;
+	if (pl_agent_unregister_send(a->agent, &a->c->at, &why) < 0 ||
+	    pl_agent_recv(a->agent, NULL, &why) < 0)
+		pl_warn("container=%s: %s", a->c->at.id, why.msg);
 }
 
 /* An agent that went away comes back; one that refuses has its reasons. */
-static int agent_failed(int rc, struct pl_err *err)
+static int agent_failed(struct add *a, int rc, struct pl_err *err)
 {
 	bool gone = rc == -ECONNRESET || rc == -EPIPE || rc == -ETIMEDOUT;
 
+	if (!a->c->conf.agent_required) {
+		undo_register(a);
+		without_agent(a, err);
+		return 0;
+	}
 	err->code = PL_CNI_ERR_BASE + (gone ? PL_CNI_TRY_AGAIN : PL_CNI_FAILED);
 	return -err->code;
 }
@@ -323,22 +351,28 @@ static int step_register(struct add *a, struct pl_err *err)
 {
 	const struct pl_call *c = a->c;
 	struct pl_agent_pod pod;
-	struct pl_res_if *eth;
 	int rc;
 
 	if (a->agent < 0)
 		return 0;
 	pl_agent_pod_read(c->env.args, &pod);
-	rc = pl_agent_register(a->agent, &c->at, c->env.netns, &a->result, &pod,
-			       a->netns, err);
-	if (rc < 0)
-		undo_register(a);
-	if (rc < 0 && !c->conf.agent_required) {
-		pl_warn("container=%s: without lanes: %s", c->at.id, err->msg);
+	rc = pl_agent_register_send(a->agent, &c->at, c->env.netns, &a->result,
+				    &pod, a->netns, err);
+	a->asked = rc == 0;
+	return rc < 0 ? agent_failed(a, rc, err) : 0;
+}
+
+static int step_registered(struct add *a, struct pl_err *err)
+{
+	struct pl_res_if *eth;
+	int rc;
+
+	if (!a->asked)
 		return 0;
-	}
+	a->asked = false;
+	rc = pl_agent_recv(a->agent, NULL, err);
 	if (rc < 0)
-		return agent_failed(rc, err);
+		return agent_failed(a, rc, err);
 	if (chained(a))
 		return 0;
 	eth = &a->result.ifs[a->result.n_ifs - 1];
@@ -392,16 +426,19 @@ static const struct step {
 	void (*undo)(struct add *a);		/* NULL: nothing to undo */
 } steps[] = {
 	{ BOTH, step_netns, NULL },
-	{ BOTH, step_agent, NULL },
+	{ BOTH, step_ask, NULL },
 	{ CHAINED, step_prev, NULL },
+	{ STANDALONE, step_host, NULL },
+	{ BOTH, step_answer, NULL },
 	{ BOTH, step_record, undo_record },
 	{ STANDALONE, step_addresses, undo_addresses },
+	{ BOTH, step_register, undo_register },
 	{ STANDALONE, step_bridge, NULL },
 	{ STANDALONE, step_pair, undo_pair },
 	{ STANDALONE, step_pod, NULL },
 	{ STANDALONE, step_gateway, NULL },
 	{ STANDALONE, step_interfaces, NULL },
-	{ BOTH, step_register, undo_register },
+	{ BOTH, step_registered, NULL },
 	{ BOTH, step_done, NULL },
 	{ BOTH, step_print, NULL },
 };

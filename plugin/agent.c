@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "common/agentapi.h"
 #include "common/json.h"
 #include "ipam/cni.h"
 
@@ -40,20 +39,24 @@ static cJSON *request(const char *op, const struct pl_attach *at)
 	return NULL;
 }
 
-static int simple(int fd, const char *op, const struct pl_attach *at,
-		  struct pl_err *err)
+static int send_simple(int fd, const char *op, const struct pl_attach *at,
+		       struct pl_err *err)
 {
 	pl_auto_json *j = request(op, at);
 
-	return j ? pl_agent_call(fd, j, -1, NULL, err) : no_memory(err);
+	return j ? pl_agent_send(fd, j, -1, err) : no_memory(err);
 }
 
-int pl_agent_node(int fd, uint32_t *mtu, struct pl_err *err)
+int pl_agent_node_send(int fd, struct pl_err *err)
 {
-	pl_auto_json *j = request("node", NULL);
+	return send_simple(fd, "node", NULL, err);
+}
+
+int pl_agent_node_recv(int fd, uint32_t *mtu, struct pl_err *err)
+{
 	pl_auto_json *answer = NULL;
 	int64_t v = 0;
-	int rc = j ? pl_agent_call(fd, j, -1, &answer, err) : no_memory(err);
+	int rc = pl_agent_recv(fd, &answer, err);
 
 	if (rc == 0)
 		rc = pl_json_int(answer, "answer", "mtu", 0, 65535, &v, err);
@@ -96,28 +99,30 @@ static bool add_pod(cJSON *j, const struct pl_agent_pod *pod)
 	       cJSON_AddStringToObject(p, "uid", pod->uid);
 }
 
-int pl_agent_register(int fd, const struct pl_attach *at, const char *netns,
-		      const struct pl_result *r,
-		      const struct pl_agent_pod *pod, int ns_fd,
-		      struct pl_err *err)
+int pl_agent_register_send(int fd, const struct pl_attach *at,
+			   const char *netns, const struct pl_result *r,
+			   const struct pl_agent_pod *pod, int ns_fd,
+			   struct pl_err *err)
 {
 	pl_auto_json *j = request(ns_fd >= 0 ? "add" : "check", at);
 
 	if (!j || !cJSON_AddStringToObject(j, "netns", netns) ||
 	    !add_addresses(j, r) || !add_pod(j, pod))
 		return no_memory(err);
-	return pl_agent_call(fd, j, ns_fd, NULL, err);
+	return pl_agent_send(fd, j, ns_fd, err);
 }
 
-int pl_agent_unregister(int fd, const struct pl_attach *at,
-			struct pl_err *err)
+int pl_agent_unregister_send(int fd, const struct pl_attach *at,
+			     struct pl_err *err)
 {
-	return simple(fd, "del", at, err);
+	return send_simple(fd, "del", at, err);
 }
 
 int pl_agent_status(int fd, struct pl_err *err)
 {
-	return simple(fd, "status", NULL, err);
+	int rc = send_simple(fd, "status", NULL, err);
+
+	return rc < 0 ? rc : pl_agent_recv(fd, NULL, err);
 }
 
 int pl_agent_gc(int fd, const char *network, const cJSON *valid,

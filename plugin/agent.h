@@ -1,7 +1,9 @@
 /*
  * plugin/agent.h - the plugin's half of the conversation with the agent
  *
- * One connection serves a whole ADD. Requests: common/agentapi.h.
+ * One connection serves a whole ADD. What takes the agent a while is sent first
+ * and its answer read later (pl_agent_recv), since we have other work to do
+ * meanwhile. Requests: common/agentapi.h.
  */
 #ifndef PLUGIN_AGENT_H
 #define PLUGIN_AGENT_H
@@ -9,6 +11,7 @@
 #include <stdint.h>
 #include <cjson/cJSON.h>
 
+#include "common/agentapi.h"
 #include "common/err.h"
 #include "plugin/record.h"
 #include "plugin/result.h"
@@ -21,19 +24,21 @@ struct pl_agent_pod {
 /* From CNI_ARGS (NULL: none): K8S_POD_NAME and the like. */
 void pl_agent_pod_read(const char *args, struct pl_agent_pod *pod);
 
-/* What the agent says about the node; mtu 0: nothing. */
-int pl_agent_node(int fd, uint32_t *mtu, struct pl_err *err);
+/* Ask what there is to know about the node, and read it; mtu 0: nothing. */
+int pl_agent_node_send(int fd, struct pl_err *err);
+int pl_agent_node_recv(int fd, uint32_t *mtu, struct pl_err *err);
 
 /*
- * Register the pod, or see that it is registered so. ns_fd: the namespace; -1:
- * only check. Addresses are those of r on interfaces in a sandbox.
+ * Ask to register the pod, or whether it is registered so; pl_agent_recv then
+ * reads the answer. ns_fd: the namespace; -1: only check. Addresses are those
+ * of r on interfaces in a sandbox.
  */
-int pl_agent_register(int fd, const struct pl_attach *at, const char *netns,
-		      const struct pl_result *r,
-		      const struct pl_agent_pod *pod, int ns_fd,
-		      struct pl_err *err);
-int pl_agent_unregister(int fd, const struct pl_attach *at,
-			struct pl_err *err);
+int pl_agent_register_send(int fd, const struct pl_attach *at,
+			   const char *netns, const struct pl_result *r,
+			   const struct pl_agent_pod *pod, int ns_fd,
+			   struct pl_err *err);
+int pl_agent_unregister_send(int fd, const struct pl_attach *at,
+			     struct pl_err *err);
 int pl_agent_status(int fd, struct pl_err *err);
 /* valid: a list of {"containerID","ifname"}; NULL: an empty one. */
 int pl_agent_gc(int fd, const char *network, const cJSON *valid,

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/agentapi.h"
 #include "common/json.h"
 #include "common/netns.h"
 #include "common/nl.h"
@@ -224,8 +223,10 @@ static int check_agent(struct check *k, struct pl_err *err)
 
 	if (rc == 0) {
 		pl_agent_pod_read(c->env.args, &pod);
-		rc = pl_agent_register(fd, &c->at, c->env.netns, &k->prev, &pod,
-				       -1, err);
+		rc = pl_agent_register_send(fd, &c->at, c->env.netns, &k->prev,
+					    &pod, -1, err);
+		if (rc == 0)
+			rc = pl_agent_recv(fd, NULL, err);
 	}
 	/* An ADD without the agent was all right. */
 	return c->conf.agent_required ? rc : 0;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/agentapi.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/nl.h"
@@ -39,15 +38,30 @@ int pl_delete_link(const char *name, bool quick, struct pl_err *err)
 	return rc == -ENODEV ? 0 : rc;
 }
 
-/* Best effort: an agent that can't be reached sees the end of a pod itself. */
-static void unregister(const char *socket, const struct pl_attach *at)
+/*
+ * Best effort: an agent that can't be reached sees the end of a pod itself.
+ * *fd is to be given to unregister_end.
+ */
+static void unregister_begin(const char *socket, const struct pl_attach *at,
+			     int *fd)
 {
-	pl_auto_fd fd = -1;
 	struct pl_err why;
 
-	if (pl_agent_open(socket, &fd, &why) < 0 ||
-	    pl_agent_unregister(fd, at, &why) < 0)
+	*fd = -1;
+	if (pl_agent_open(socket, fd, &why) == 0 &&
+	    pl_agent_unregister_send(*fd, at, &why) == 0)
+		return;
+	pl_info("container=%s: %s", at->id, why.msg);
+	pl_close_fd(fd);
+}
+
+static void unregister_end(const struct pl_attach *at, int *fd)
+{
+	struct pl_err why;
+
+	if (*fd >= 0 && pl_agent_recv(*fd, NULL, &why) < 0)
 		pl_info("container=%s: %s", at->id, why.msg);
+	pl_close_fd(fd);
 }
 
 /*
@@ -90,16 +104,17 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 {
 	char host_name[PL_IFNAME_BYTES];
 	struct memo m;
-	int rc = 0;
+	int agent, rc = 0;
 
 	pl_record_host_ifname(at, host_name);
 	read_memo(c, rec, host_name, &m);
-	unregister(m.socket, at);
+	unregister_begin(m.socket, at, &agent);
 	/* The address is free for others only when nobody can use it. */
 	if (m.link)
 		rc = pl_delete_link(m.link, quick, err);
 	if (m.addresses && rc == 0)
 		rc = pl_address_del(c, at, m.ipam, err);
+	unregister_end(at, &agent);
 	return rc == 0 && rec ? pl_record_remove(rec, err) : rc;
 }
 

@@ -98,10 +98,17 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 			     .mtu = pair->mtu,
 			     .mac = c->has_mac ? c->mac : mac,
 			     .master = br->index,
-			     .up = true };
+			     .up = true,
+			     .queues = 1 };
 	int rc = random_mac(mac, err);
 
-	/* A MAC in the request: then nobody "improves" it later (udev). */
+	/*
+	 * One queue: the kernel would make one per CPU, each with its folders
+	 * in sysfs, and a pair that has neither a queueing discipline nor XDP
+	 * does not use more than one.
+	 *
+	 * A MAC in the request: then nobody "improves" it later (udev).
+	 */
 	if (rc == 0)
 		rc = pl_nl_veth_add(host, &v, err);
 	if (rc == 0)
