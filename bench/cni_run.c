@@ -90,7 +90,7 @@ static int memory_file(const char *text, struct pl_err *err)
 	return pl_take_fd(&fd);
 }
 
-#define ENV_VARS 6
+#define ENV_VARS 7
 #define ENV_BYTES 4096
 
 static int make_env(const struct cni_exec *e, const char *command,
@@ -98,9 +98,10 @@ static int make_env(const struct cni_exec *e, const char *command,
 {
 	const char *name[ENV_VARS] = { "CNI_COMMAND", "CNI_CONTAINERID",
 				       "CNI_NETNS", "CNI_IFNAME", "CNI_PATH",
-				       "PATH" };
+				       "CNI_ARGS", "PATH" };
 	const char *value[ENV_VARS] = { command, e->id, pod->netns, e->ifname,
-					e->cni_path, "/usr/sbin:/usr/bin" };
+					e->cni_path, e->args ? e->args : "",
+					"/usr/sbin:/usr/bin" };
 
 	for (int i = 0; i < ENV_VARS; i++) {
 		if (pl_format(text[i], ENV_BYTES, "%s=%s", name[i],

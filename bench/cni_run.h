@@ -25,6 +25,7 @@ struct cni_exec {
 	const char *cni_path;	/* CNI_PATH */
 	const char *id;		/* CNI_CONTAINERID */
 	const char *ifname;
+	const char *args;	/* CNI_ARGS; NULL: none */
 	const char *conf;	/* JSON text */
 };
 
