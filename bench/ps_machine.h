@@ -1,0 +1,39 @@
+/*
+ * bench/ps_machine.h - what the comparison has to know of this machine
+ */
+#ifndef BENCH_PS_MACHINE_H
+#define BENCH_PS_MACHINE_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct ps_machine {
+	char kernel[160];
+	char cpu[96];
+	unsigned int cores;		/* that this process may use */
+	double memory_bytes_per_s;	/* ps_memory_bandwidth() */
+	/* Plain TCP streams over the overlay; 0: not measured. */
+	struct ps_raw_rate {
+		double one_way;		/* as iperf3 */
+		double bidir;		/* as iperf3 --bidir, both summed */
+	} raw[2];			/* same node, cross node */
+};
+
+/* Fills kernel, cpu and cores. */
+void ps_machine_probe(struct ps_machine *m);
+
+/*
+ * Nanoseconds that all cores together have spent on anything, interrupts
+ * included, since boot. 0: not to be had.
+ */
+uint64_t ps_machine_busy_ns(void);
+
+/*
+ * Bytes that this process may still take: what the kernel calls available,
+ * or less by the limit of a control group it is in. *limit (or NULL) says
+ * which of them it is. root is "" except in tests.
+ */
+uint64_t ps_machine_free_bytes(const char *root, const char **limit);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * bench/ps_stats.h - medians and quantiles of a few numbers
+ */
+#ifndef BENCH_PS_STATS_H
+#define BENCH_PS_STATS_H
+
+#include <stddef.h>
+
+/*
+ * The quantile q (0 to 1) of n values: of two neighbours that it falls between,
+ * in proportion. NAN when n is 0. The values stay as they are.
+ */
+double ps_quantile(const double *v, size_t n, double q);
+double ps_median(const double *v, size_t n);
+
+#endif
