@@ -1,0 +1,69 @@
+/*
+ * bench/ps_bench.h - one comparison: its cluster, its runs, its results
+ */
+#ifndef BENCH_PS_BENCH_H
+#define BENCH_PS_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "bench/ps_cluster.h"
+#include "bench/ps_machine.h"
+#include "bench/ps_options.h"
+#include "bench/ps_progress.h"
+
+#define PS_RAW_MS 700
+#define PS_TICK_MS 50
+
+struct ps_bench {
+	struct ps_opts o;
+	struct ps_watch watch;
+	struct ps_machine machine;
+	struct ps_progress progress;
+	struct ps_cluster cluster;
+	struct ps_pod *worker[PS_WORKERS_MAX];
+	/* By placement: on the workers' node, on the other one. */
+	struct ps_pod *server[2][PS_SERVERS_MAX];
+};
+
+/* What is run: a model's gradients, from here to there, over that. */
+struct ps_case {
+	const struct ps_model *model;
+	enum ps_placement placement;
+	enum ps_transport transport;
+};
+
+/* What one run gave. */
+struct ps_run {
+	double grad_bytes_per_s;	/* of all workers */
+	double bytes_per_s;		/* gradients and parameters */
+	double images_per_s;
+	double step_p50_ms, step_p99_ms;	/* of the slowest worker */
+	double cpu_s_per_gb;		/* all cores, per GB of gradients */
+	char path[64];			/* of gradients and parameters */
+	bool local_sum, verified;
+	uint64_t checksum;		/* of the parameters at the end */
+};
+
+static inline unsigned int ps_placement_index(enum ps_placement p)
+{
+	return p == PS_CROSS_NODE;
+}
+
+/* Servers and workers in their pods, from start to end. */
+int ps_run_case(struct ps_bench *b, const struct ps_case *c,
+		struct ps_run *run, struct pl_err *err);
+
+/* Bytes per second of plain streams, as many as the job has connections. */
+int ps_run_raw(struct ps_bench *b, enum ps_placement placement, bool bidir,
+	       double *bytes_per_s, struct pl_err *err);
+
+/* Seconds of a step of one worker that exchanges nothing. */
+int ps_solo_step(const struct ps_bench *b, const struct ps_model *m,
+		 double *seconds, struct pl_err *err);
+
+/* Bytes of memory that the comparison takes at its worst moment. */
+uint64_t ps_memory_need(const struct ps_opts *o);
+
+#endif

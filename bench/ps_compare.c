@@ -1,0 +1,380 @@
+/*
+ * bench/ps_compare.c - the command compare of ps_throughput
+ *
+ * Checks first whatever can be checked, so that nothing fails at the end of a
+ * long run. SIGINT, SIGTERM and SIGHUP are blocked from then on and looked at
+ * between and within the steps, so that everything that was made is undone
+ * whenever they come, and however often.
+ */
+#include "bench/ps_compare.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "common/util.h"
+#include "bench/ps_bench.h"
+#include "bench/ps_result.h"
+#include "bench/ps_role.h"
+#include "bench/ps_stats.h"
+
+#define EXIT_USAGE 2
+#define EXIT_SIGNALLED 130
+#define RAW_RUNS 3
+#define CASES_MAX (PS_MODELS_MAX * 2 * 2)
+
+struct results {
+	struct ps_result r[CASES_MAX];
+	unsigned int n;
+};
+
+/* --- before --- */
+
+/* The folder that FILE will be put into can be written. */
+static int check_output(const char *option, const char *path,
+			struct pl_err *err)
+{
+	char dir[PS_FILE_BYTES];
+	char *slash;
+
+	if (!path)
+		return 0;
+	if (pl_format(dir, sizeof(dir), "%s", path) < 0)
+		return pl_err_set(err, ENAMETOOLONG, "%s: path too long",
+				  option);
+	slash = strrchr(dir, '/');
+	if (slash == dir)
+		slash++;
+	if (slash)
+		*slash = '\0';
+	if (access(slash ? dir : ".", W_OK | X_OK) < 0)
+		return pl_err_sys(err, "%s %s: cannot write there", option,
+				  path);
+	return 0;
+}
+
+static int check_memory(const struct ps_opts *o, struct pl_err *err)
+{
+	uint64_t need = ps_memory_need(o);
+	const char *limit;
+	uint64_t have = ps_machine_free_bytes("", &limit);
+
+	if (have >= need)
+		return 0;
+	return pl_err_set(err, ENOMEM, "this needs %.1f GB of memory and %s "
+			  "has %.1f GB left; take a smaller --model or fewer "
+			  "--workers", (double)need / 1e9, limit,
+			  (double)have / 1e9);
+}
+
+static int check_models(const struct ps_opts *o, struct pl_err *err)
+{
+	for (unsigned int i = 0; i < o->n_models; i++) {
+		if (ps_model_batch(o->models[i], o->compute))
+			continue;
+		return pl_err_set(err, EINVAL, "no published rate of %s on a "
+				  "%s; choose another --compute",
+				  o->models[i]->name,
+				  ps_gpu_name(o->compute));
+	}
+	return 0;
+}
+
+static int check_all(struct ps_bench *b, struct pl_err *err)
+{
+	int rc = check_models(&b->o, err);
+
+	if (rc == 0 && geteuid() != 0)
+		rc = pl_err_set(err, EPERM, "compare makes network namespaces "
+				"and needs root; try: sudo ps_throughput "
+				"compare");
+	if (rc == 0)
+		rc = check_output("--json", b->o.json, err);
+	if (rc == 0)
+		rc = check_output("--plot", b->o.plot, err);
+	if (rc == 0 && b->o.plot)
+		rc = ps_plot_check(err);
+	if (rc == 0)
+		rc = ps_programs_find(&b->cluster.programs, &b->o, err);
+	return rc < 0 ? rc : check_memory(&b->o, err);
+}
+
+static int watch_signals(struct ps_watch *w, struct pl_err *err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	w->tick_ms = PS_TICK_MS;
+	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (w->signal_fd < 0)
+		return pl_err_sys(err, "signalfd");
+	return 0;
+}
+
+/* --- the cluster --- */
+
+static int add_pods(struct ps_bench *b, unsigned int node, const char *what,
+		    unsigned int n, struct ps_pod **pods, struct pl_err *err)
+{
+	char name[PS_CHILD_NAME];
+	int rc = 0;
+
+	for (unsigned int i = 0; i < n && rc == 0; i++) {
+		if (ps_watch_interrupted(&b->watch))
+			return pl_err_set(err, EINTR, "interrupted");
+		snprintf(name, sizeof(name), "%s%u-node%u", what, i, node);
+		rc = ps_cluster_pod_add(&b->cluster, node, name, &pods[i],
+					err);
+		if (rc < 0)
+			pl_err_prefix(err, "pod %s", name);
+	}
+	return rc;
+}
+
+static int make_cluster(struct ps_bench *b, struct pl_err *err)
+{
+	const struct ps_opts *o = &b->o;
+	int rc = ps_cluster_init(&b->cluster, o->run_dir, &b->watch, err);
+
+	if (rc == 0)
+		rc = add_pods(b, 1, "worker", o->workers, b->worker, err);
+	if (rc == 0 && o->placements & PS_SAME_NODE)
+		rc = add_pods(b, 1, "server", o->servers, b->server[0], err);
+	if (rc == 0 && o->placements & PS_CROSS_NODE)
+		rc = add_pods(b, 2, "server", o->servers, b->server[1], err);
+	return rc;
+}
+
+/* --- the runs --- */
+
+static int measure_raw(struct ps_bench *b, enum ps_placement p,
+		       struct pl_err *err)
+{
+	struct ps_raw_rate *raw = &b->machine.raw[ps_placement_index(p)];
+	double one[RAW_RUNS], both[RAW_RUNS];
+	int rc = 0;
+
+	ps_progress_say(&b->progress, "plain TCP, %s", ps_placement_name(p));
+	for (unsigned int i = 0; i < RAW_RUNS && rc == 0; i++) {
+		rc = ps_run_raw(b, p, false, &one[i], err);
+		if (rc == 0)
+			rc = ps_run_raw(b, p, true, &both[i], err);
+	}
+	if (rc < 0)
+		return rc;
+	raw->one_way = ps_median(one, RAW_RUNS);
+	raw->bidir = ps_median(both, RAW_RUNS);
+	ps_progress_step(&b->progress);
+	return 0;
+}
+
+/* Every run of a model ends with the same parameters, whatever carried them. */
+static int check_same(const struct ps_bench *b, const struct ps_run *first,
+		      const struct ps_run *run, struct pl_err *err)
+{
+	if (b->o.raw || first->checksum == run->checksum)
+		return 0;
+	return pl_err_set(err, EBADMSG, "two runs ended with different "
+			  "parameters (checksums %016llx and %016llx)",
+			  (unsigned long long)first->checksum,
+			  (unsigned long long)run->checksum);
+}
+
+/* The transports take turns. runs[t] has o.repeat places. */
+static int run_turns(struct ps_bench *b, struct ps_case *c,
+		     struct ps_run *const *runs, struct pl_err *err)
+{
+	static const enum ps_transport turn[] = { PS_OVERLAY, PS_PODLANE };
+	const struct ps_run *first = NULL;
+	int rc;
+
+	for (unsigned int i = 0; i < b->o.repeat; i++) {
+		for (unsigned int t = 0; t < PL_ARRAY_SIZE(turn); t++) {
+			struct ps_run *run = &runs[t][i];
+
+			if (!(b->o.transports & turn[t]))
+				continue;
+			c->transport = turn[t];
+			ps_progress_say(&b->progress, "%s, %s, %s, run %u of "
+					"%u", c->model->name,
+					ps_placement_name(c->placement),
+					ps_transport_name(turn[t]), i + 1,
+					b->o.repeat);
+			rc = ps_run_case(b, c, run, err);
+			first = first ? first : run;
+			if (rc == 0)
+				rc = check_same(b, first, run, err);
+			if (rc < 0)
+				return rc;
+			ps_progress_step(&b->progress);
+		}
+	}
+	return 0;
+}
+
+static int compare_case(struct ps_bench *b, struct ps_case *c, double solo_s,
+			struct results *out, struct pl_err *err)
+{
+	unsigned int n = b->o.repeat;
+	pl_auto_free struct ps_run *mem = calloc(2 * (size_t)n, sizeof(*mem));
+	struct ps_run *runs[2] = { mem, mem + n };
+	const struct ps_run *overlay = b->o.transports & PS_OVERLAY ?
+				       runs[0] : NULL;
+	int rc;
+
+	if (!mem)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = run_turns(b, c, runs, err);
+	if (rc < 0)
+		return rc;
+	c->transport = PS_OVERLAY;
+	if (b->o.transports & PS_OVERLAY)
+		ps_result_make(b, c, runs[0], overlay, n, solo_s,
+			       &out->r[out->n++]);
+	c->transport = PS_PODLANE;
+	if (b->o.transports & PS_PODLANE)
+		ps_result_make(b, c, runs[1], overlay, n, solo_s,
+			       &out->r[out->n++]);
+	return 0;
+}
+
+static int compare_model(struct ps_bench *b, const struct ps_model *m,
+			 struct results *out, struct pl_err *err)
+{
+	static const enum ps_placement places[] = { PS_SAME_NODE,
+						    PS_CROSS_NODE };
+	struct ps_case c = { .model = m };
+	double solo_s = NAN;
+	int rc = 0;
+
+	ps_progress_say(&b->progress, "%s, one worker alone", m->name);
+	if (!b->o.raw)
+		rc = ps_solo_step(b, m, &solo_s, err);
+	ps_progress_step(&b->progress);
+	for (unsigned int i = 0; i < 2 && rc == 0; i++) {
+		c.placement = places[i];
+		if (b->o.placements & places[i])
+			rc = compare_case(b, &c, solo_s, out, err);
+	}
+	return rc;
+}
+
+static int measure(struct ps_bench *b, struct results *out,
+		   struct pl_err *err)
+{
+	int rc = 0;
+
+	ps_progress_say(&b->progress, "memory bandwidth");
+	b->machine.memory_bytes_per_s = ps_memory_bandwidth();
+	ps_progress_say(&b->progress, "two nodes and their pods");
+	rc = make_cluster(b, err);
+	ps_progress_step(&b->progress);
+	if (rc == 0 && b->o.placements & PS_SAME_NODE)
+		rc = measure_raw(b, PS_SAME_NODE, err);
+	if (rc == 0 && b->o.placements & PS_CROSS_NODE)
+		rc = measure_raw(b, PS_CROSS_NODE, err);
+	for (unsigned int i = 0; i < b->o.n_models && rc == 0; i++)
+		rc = compare_model(b, b->o.models[i], out, err);
+	return rc;
+}
+
+/* --- after --- */
+
+static int write_json(const struct ps_bench *b, const struct results *res,
+		      struct pl_err *err)
+{
+	cJSON *doc = ps_result_json(b, res->r, res->n);
+	pl_auto_free char *text = cJSON_Print(doc);
+	int rc;
+
+	cJSON_Delete(doc);
+	if (!text)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = pl_file_replace(b->o.json, text, strlen(text), 0644, err);
+	return rc;
+}
+
+static int write_files(const struct ps_bench *b, const struct results *res,
+		       struct pl_err *err)
+{
+	int rc = 0;
+
+	if (b->o.json)
+		rc = write_json(b, res, err);
+	if (rc == 0 && b->o.plot)
+		rc = ps_plot_write(b, res->r, res->n, b->o.plot, err);
+	return rc;
+}
+
+static unsigned int total_steps(const struct ps_opts *o)
+{
+	unsigned int places = o->placements == (PS_SAME_NODE | PS_CROSS_NODE)
+			      ? 2 : 1;
+	unsigned int kinds = o->transports == (PS_OVERLAY | PS_PODLANE) ?
+			     2 : 1;
+
+	return 1 + places + o->n_models * (1 + places * kinds * o->repeat);
+}
+
+static int compare(struct ps_bench *b)
+{
+	struct pl_err err = { .code = 0 }, late = { .code = 0 };
+	struct results res = { .n = 0 };
+	int rc, undo;
+
+	ps_progress_init(&b->progress, total_steps(&b->o));
+	rc = measure(b, &res, &err);
+	if (rc == 0)
+		rc = write_files(b, &res, &err);
+	ps_progress_say(&b->progress, "taking the cluster down");
+	undo = ps_cluster_fini(&b->cluster, &late);
+	if (undo == 0)
+		undo = cni_settle(NULL, 0, &late);
+	ps_progress_end(&b->progress);
+	if (rc == 0)
+		ps_result_table(b, res.r, res.n, stdout);
+	if (rc < 0)
+		fprintf(stderr, "ps_throughput: %s\n", err.msg);
+	if (undo < 0)
+		fprintf(stderr, "ps_throughput: %s\n", late.msg);
+	return rc == -EINTR ? EXIT_SIGNALLED : rc < 0 || undo < 0;
+}
+
+int ps_compare_main(int argc, char **argv)
+{
+	struct ps_bench *b = calloc(1, sizeof(*b));
+	struct pl_err err = { .code = 0 };
+	int rc;
+
+	if (!b)
+		return 1;
+	rc = ps_opts_parse(PS_CMD_COMPARE, argc, argv, &b->o, &err);
+	if (rc == 1) {
+		free(b);
+		return 0;
+	}
+	if (rc < 0) {
+		fprintf(stderr, "ps_throughput compare: %s\n", err.msg);
+		free(b);
+		return EXIT_USAGE;
+	}
+	ps_machine_probe(&b->machine);
+	rc = check_all(b, &err);
+	if (rc == 0)
+		rc = cni_adopt(&err);
+	if (rc == 0)
+		rc = watch_signals(&b->watch, &err);
+	if (rc < 0)
+		fprintf(stderr, "ps_throughput compare: %s\n", err.msg);
+	rc = rc < 0 ? 1 : compare(b);
+	free(b);
+	return rc;
+}

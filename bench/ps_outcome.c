@@ -1,0 +1,232 @@
+/*
+ * bench/ps_outcome.c - the reports of one run's roles, put together
+ */
+#include "bench/ps_outcome.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/util.h"
+#include "bench/ps_stats.h"
+
+#define NS_MAX (INT64_C(1) << 53)
+
+static int load(const struct ps_child *c, cJSON **doc, struct pl_err *err)
+{
+	if (!c->report.text)
+		return pl_err_set(err, EPROTO, "%s ended without a report",
+				  c->name);
+	if (pl_json_parse(c->report.text, c->report.len, doc, err) < 0) {
+		pl_err_prefix(err, "report of %s", c->name);
+		return -EPROTO;
+	}
+	return 0;
+}
+
+/* Present keys only: an absent one leaves what is missing to this. */
+static int need(const struct ps_child *c, const char *key, int rc,
+		struct pl_err *err)
+{
+	if (rc > 0)
+		return 0;
+	return pl_err_set(err, EPROTO, "report of %s: %s is missing or wrong",
+			  c->name, key);
+}
+
+/* Paths that differ are joined, each once. */
+static void add_path(struct ps_outcome *out, const char *path)
+{
+	size_t len = strlen(path), at = strlen(out->path);
+	const char *p = out->path;
+
+	while ((p = strstr(p, path))) {
+		if ((p == out->path || p[-1] == '+') &&
+		    (p[len] == '\0' || p[len] == '+'))
+			return;
+		p += len;
+	}
+	snprintf(out->path + at, sizeof(out->path) - at, "%s%s",
+		 at ? "+" : "", path);
+}
+
+static int checksum_of(const struct ps_child *c, const cJSON *doc,
+		       uint64_t *out, struct pl_err *err)
+{
+	const char *s = "";
+	char end;
+	int rc = pl_json_str(doc, "", "checksum", &s, NULL);
+
+	if (rc > 0 && sscanf(s, "%" SCNx64 "%c", out, &end) == 1)
+		return 0;
+	return need(c, "checksum", 0, err);
+}
+
+/* Gradients' paths as the server saw them: it is their reader. */
+static int add_server(struct ps_outcome *out, const struct ps_child *c,
+		      uint64_t *sum, struct pl_err *err)
+{
+	const cJSON *paths = NULL, *p;
+	pl_auto_json *doc = NULL;
+	uint64_t part = 0;
+	int rc = load(c, &doc, err);
+
+	if (rc == 0)
+		rc = need(c, "grad_paths", pl_json_arr(doc, "", "grad_paths",
+						       &paths, NULL), err);
+	if (rc == 0)
+		rc = checksum_of(c, doc, &part, err);
+	if (rc < 0)
+		return rc;
+	*sum += part;
+	cJSON_ArrayForEach(p, paths) {
+		if (!cJSON_IsString(p))
+			return need(c, "grad_paths", 0, err);
+		add_path(out, p->valuestring);
+	}
+	return 0;
+}
+
+static int add_steps(struct ps_outcome *out, const struct ps_child *c,
+		     const cJSON *doc, struct pl_err *err)
+{
+	const cJSON *steps = NULL, *s;
+	unsigned int i = 0;
+	int rc = pl_json_arr(doc, "", "step_ns", &steps, NULL);
+
+	if (rc <= 0 || (unsigned int)cJSON_GetArraySize(steps) != out->steps)
+		return need(c, "step_ns", 0, err);
+	cJSON_ArrayForEach(s, steps) {
+		if (!cJSON_IsNumber(s) || s->valuedouble < 0)
+			return need(c, "step_ns", 0, err);
+		out->step_ns[i] = PL_MAX(out->step_ns[i], s->valuedouble);
+		i++;
+	}
+	return 0;
+}
+
+static int add_times(struct ps_outcome *out, const struct ps_child *c,
+		     const cJSON *doc, struct pl_err *err)
+{
+	int64_t first = 0, last = 0;
+	int rc = need(c, "t_first_ns", pl_json_int(doc, "", "t_first_ns", 1,
+						   NS_MAX, &first, NULL), err);
+
+	if (rc == 0)
+		rc = need(c, "t_last_ns",
+			  pl_json_int(doc, "", "t_last_ns", first + 1, NS_MAX,
+				      &last, NULL), err);
+	if (rc < 0)
+		return rc;
+	out->t_first_ns = out->t_first_ns ?
+		PL_MIN(out->t_first_ns, (uint64_t)first) : (uint64_t)first;
+	out->t_last_ns = PL_MAX(out->t_last_ns, (uint64_t)last);
+	return 0;
+}
+
+static int add_worker(struct ps_outcome *out, const struct ps_child *c,
+		      const cJSON *doc, uint64_t *sum, struct pl_err *err)
+{
+	bool verified = false, local_sum = false;
+	const char *path = NULL;
+	int rc = need(c, "verified", pl_json_bool(doc, "", "verified",
+						  &verified, NULL), err);
+
+	if (rc == 0)
+		rc = need(c, "local_sum", pl_json_bool(doc, "", "local_sum",
+						       &local_sum, NULL), err);
+	if (rc == 0)
+		rc = need(c, "param_path", pl_json_str(doc, "", "param_path",
+						       &path, NULL), err);
+	if (rc == 0)
+		rc = add_times(out, c, doc, err);
+	if (rc == 0)
+		rc = add_steps(out, c, doc, err);
+	if (rc == 0)
+		rc = checksum_of(c, doc, sum, err);
+	if (rc < 0)
+		return rc;
+	out->verified &= verified;
+	out->local_sum |= local_sum;
+	add_path(out, path);
+	return 0;
+}
+
+static int same(const struct ps_child *c, uint64_t got, uint64_t want,
+		const char *whose, struct pl_err *err)
+{
+	if (got == want)
+		return 0;
+	return pl_err_set(err, EBADMSG, "%s ended with other parameters than "
+			  "%s (checksums %016" PRIx64 " and %016" PRIx64 ")",
+			  c->name, whose, got, want);
+}
+
+int ps_outcome_read(const struct ps_opts *o, const struct ps_child *c,
+		    unsigned int n, struct ps_outcome *out, struct pl_err *err)
+{
+	uint64_t servers = 0, sum = 0;
+	int rc = 0;
+
+	memset(out, 0, sizeof(*out));
+	out->steps = o->steps;
+	out->verified = true;
+	out->step_ns = calloc(o->steps, sizeof(*out->step_ns));
+	if (!out->step_ns)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	for (unsigned int i = 0; i < n && rc == 0; i++) {
+		pl_auto_json *doc = NULL;
+
+		if (i < o->servers) {
+			rc = add_server(out, &c[i], &servers, err);
+			continue;
+		}
+		rc = load(&c[i], &doc, err);
+		if (rc == 0)
+			rc = add_worker(out, &c[i], doc, &sum, err);
+		/* What moves with --raw is not looked at. */
+		if (rc == 0 && !o->raw)
+			rc = same(&c[i], sum, servers, "the servers", err);
+	}
+	if (rc == 0 && !o->raw && !out->verified)
+		rc = pl_err_set(err, EPROTO, "not all workers verified the "
+				"parameters");
+	out->checksum = sum;
+	return rc;
+}
+
+void ps_outcome_fini(struct ps_outcome *out)
+{
+	free(out->step_ns);
+	memset(out, 0, sizeof(*out));
+}
+
+double ps_outcome_step_ms(const struct ps_outcome *out, double q)
+{
+	return ps_quantile(out->step_ns, out->steps, q) / 1e6;
+}
+
+int ps_outcome_raw(const struct ps_child *c, unsigned int n,
+		   double *bytes_per_s, struct pl_err *err)
+{
+	int64_t sent = 0, received = 0, ns = 0;
+
+	*bytes_per_s = 0;
+	for (unsigned int i = 0; i < n; i++) {
+		pl_auto_json *doc = NULL;
+		int rc = load(&c[i], &doc, err);
+
+		if (rc < 0)
+			return rc;
+		if (pl_json_int(doc, "", "sent_bytes", 0, NS_MAX, &sent,
+				NULL) <= 0 ||
+		    pl_json_int(doc, "", "received_bytes", 0, NS_MAX,
+				&received, NULL) <= 0 ||
+		    pl_json_int(doc, "", "ns", 1, NS_MAX, &ns, NULL) <= 0)
+			return need(&c[i], "a number", 0, err);
+		*bytes_per_s += (double)(sent + received) * 1e9 / (double)ns;
+	}
+	return 0;
+}

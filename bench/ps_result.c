@@ -1,0 +1,143 @@
+/*
+ * bench/ps_result.c - from runs to one result, and the document of it
+ */
+#include "bench/ps_result.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "bench/ps_role.h"
+#include "bench/ps_stats.h"
+
+/* Median of one field of the runs; divided by the same of others, if given. */
+static double median_of(const struct ps_run *runs, const struct ps_run *by,
+			unsigned int n, size_t at)
+{
+	pl_auto_free double *v = calloc(n, sizeof(*v));
+
+	for (unsigned int i = 0; v && i < n; i++) {
+		v[i] = *(const double *)((const char *)&runs[i] + at);
+		if (by)
+			v[i] /= *(const double *)((const char *)&by[i] + at);
+	}
+	return v ? ps_median(v, n) : NAN;
+}
+
+#define MEDIAN(f) median_of(runs, NULL, n, offsetof(struct ps_run, f))
+
+static double batch_of(const struct ps_bench *b, const struct ps_model *m)
+{
+	return b->o.batch ? b->o.batch : ps_model_batch(m, b->o.compute);
+}
+
+void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
+		    const struct ps_run *runs, const struct ps_run *overlay,
+		    unsigned int n, double solo_s, struct ps_result *out)
+{
+	double model = (double)c->model->elems * sizeof(float);
+	double steps_per_s, must;
+
+	memset(out, 0, sizeof(*out));
+	out->c = *c;
+	out->images_per_s = MEDIAN(images_per_s);
+	out->step_p50_ms = MEDIAN(step_p50_ms);
+	out->step_p99_ms = MEDIAN(step_p99_ms);
+	out->grad_bytes_per_s = MEDIAN(grad_bytes_per_s);
+	out->bytes_per_s = MEDIAN(bytes_per_s);
+	out->cpu_s_per_gb = MEDIAN(cpu_s_per_gb);
+	out->speedup_vs_overlay = overlay ?
+		median_of(runs, overlay, n,
+			  offsetof(struct ps_run, grad_bytes_per_s)) : NAN;
+	steps_per_s = out->grad_bytes_per_s / (model * b->o.workers);
+	must = ps_roofline_bytes(b->o.workers, model) * steps_per_s;
+	/* With --raw nobody fills or sums: there is nothing to compare to. */
+	out->roofline_share = b->o.raw || !b->machine.memory_bytes_per_s ?
+			      NAN : must / b->machine.memory_bytes_per_s;
+	out->scaling_efficiency = b->o.raw ? NAN : out->images_per_s /
+		(b->o.workers * batch_of(b, c->model) / solo_s);
+	out->local_sum = runs[n - 1].local_sum;
+	out->verified = true;
+	for (unsigned int i = 0; i < n; i++)
+		out->verified &= runs[i].verified;
+	snprintf(out->path, sizeof(out->path), "%s", runs[n - 1].path);
+}
+
+/* --- JSON --- */
+
+static void add(cJSON *obj, const char *key, double v)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.6g", v);
+	if (isfinite(v))
+		cJSON_AddRawToObject(obj, key, text);
+	else
+		cJSON_AddNullToObject(obj, key);
+}
+
+static void add_machine(cJSON *doc, const struct ps_bench *b)
+{
+	const struct ps_machine *m = &b->machine;
+	cJSON *o = cJSON_AddObjectToObject(doc, "machine");
+	cJSON *raw;
+
+	cJSON_AddStringToObject(o, "kernel", m->kernel);
+	cJSON_AddStringToObject(o, "cpu", m->cpu);
+	add(o, "cores", m->cores);
+	add(o, "memory_bytes_per_s",
+	    m->memory_bytes_per_s ? m->memory_bytes_per_s : NAN);
+	raw = cJSON_AddObjectToObject(o, "raw_bytes_per_s");
+	for (unsigned int i = 0; i < 2; i++) {
+		enum ps_placement p = i ? PS_CROSS_NODE : PS_SAME_NODE;
+		cJSON *r;
+
+		if (!(b->o.placements & p))
+			continue;
+		r = cJSON_AddObjectToObject(raw, ps_placement_name(p));
+		add(r, "one_way", m->raw[i].one_way);
+		add(r, "both_ways", m->raw[i].bidir);
+	}
+}
+
+static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
+{
+	cJSON *o = cJSON_CreateObject(), *ms;
+
+	cJSON_AddStringToObject(o, "model", r->c.model->name);
+	cJSON_AddStringToObject(o, "placement",
+				ps_placement_name(r->c.placement));
+	cJSON_AddStringToObject(o, "transport",
+				ps_transport_name(r->c.transport));
+	add(o, "workers", b->o.workers);
+	add(o, "servers", b->o.servers);
+	add(o, "steps", b->o.steps);
+	add(o, "images_per_s", r->images_per_s);
+	ms = cJSON_AddObjectToObject(o, "step_ms");
+	add(ms, "p50", r->step_p50_ms);
+	add(ms, "p99", r->step_p99_ms);
+	add(o, "gradient_bytes_per_s", r->grad_bytes_per_s);
+	add(o, "cpu_s_per_gb", r->cpu_s_per_gb);
+	add(o, "speedup_vs_overlay", r->speedup_vs_overlay);
+	add(o, "scaling_efficiency", r->scaling_efficiency);
+	add(o, "roofline_share", r->roofline_share);
+	cJSON_AddStringToObject(o, "path", r->path);
+	cJSON_AddBoolToObject(o, "local_sum", r->local_sum);
+	cJSON_AddBoolToObject(o, "verified", r->verified);
+	return o;
+}
+
+cJSON *ps_result_json(const struct ps_bench *b, const struct ps_result *r,
+		      unsigned int n)
+{
+	cJSON *doc = cJSON_CreateObject(), *list;
+
+	cJSON_AddStringToObject(doc, "version", PL_VERSION);
+	add_machine(doc, b);
+	list = cJSON_AddArrayToObject(doc, "results");
+	for (unsigned int i = 0; i < n; i++)
+		cJSON_AddItemToArray(list, result_json(b, &r[i]));
+	return doc;
+}

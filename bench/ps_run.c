@@ -1,0 +1,322 @@
+/*
+ * bench/ps_run.c - one run: roles in pods, from their start to their numbers
+ */
+#include "bench/ps_bench.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/util.h"
+#include "bench/ps_outcome.h"
+
+#define ARGS_MAX 64
+
+/* --- arguments of a role --- */
+
+struct args {
+	char *v[ARGS_MAX + 3];		/* with the room ps_child_start wants */
+	unsigned int n;
+	bool failed;
+};
+
+__attribute__((format(printf, 2, 3)))
+static void arg(struct args *a, const char *fmt, ...)
+{
+	va_list ap;
+	char *text = NULL;
+
+	va_start(ap, fmt);
+	if (a->n == ARGS_MAX || vasprintf(&text, fmt, ap) < 0)
+		a->failed = true;
+	else
+		a->v[a->n++] = text;
+	va_end(ap);
+}
+
+static void args_free(struct args *a)
+{
+	for (unsigned int i = 0; i < a->n; i++)
+		free(a->v[i]);
+}
+
+/* "--NAME ADDR,ADDR,..." */
+static void arg_addrs(struct args *a, const char *name,
+		      struct ps_pod *const *pods, unsigned int n)
+{
+	char text[PS_WORKERS_MAX * (PS_ADDR_BYTES + 1)];
+	size_t len = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
+					i ? "," : "", pods[i]->addr);
+	arg(a, "--%s=%s", name, text);
+}
+
+static void job_args(struct args *a, const char *role, const struct ps_opts *o,
+		     const struct ps_case *c, unsigned int rank)
+{
+	arg(a, "ps_throughput");
+	arg(a, "%s", role);
+	arg(a, "--transport=%s", ps_transport_name(c->transport));
+	arg(a, "--model=%s", c->model->name);
+	arg(a, "--workers=%u", o->workers);
+	arg(a, "--servers=%u", o->servers);
+	arg(a, "--steps=%u", o->steps);
+	arg(a, "--warmup=%u", o->warmup);
+	arg(a, "--compute=%s", ps_gpu_name(o->compute));
+	arg(a, "--local-sum=%s", ps_local_sum_name(o->local_sum));
+	arg(a, "--rank=%u", rank);
+	arg(a, o->async ? "--async" : "--sync");
+	if (o->batch)
+		arg(a, "--batch=%u", o->batch);
+	if (o->raw)
+		arg(a, "--raw");
+}
+
+static int start_role(struct ps_child *c, const struct args *a,
+		      const char *role, unsigned int rank,
+		      const struct ps_pod *pod, struct pl_err *err)
+{
+	char name[PS_CHILD_NAME];
+	char *v[ARGS_MAX + 3];
+
+	if (a->failed)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	memcpy(v, a->v, sizeof(v));
+	v[a->n] = NULL;
+	snprintf(name, sizeof(name), "%s %u", role, rank);
+	return ps_child_start(c, name, pod->ns.netns, v, err);
+}
+
+static int start_server(const struct ps_bench *b, const struct ps_case *c,
+			unsigned int rank, struct ps_child *child,
+			struct pl_err *err)
+{
+	unsigned int at = ps_placement_index(c->placement);
+	const struct ps_pod *pod = b->server[at][rank];
+	struct args a = { .n = 0 };
+	int rc;
+
+	job_args(&a, "server", &b->o, c, rank);
+	arg(&a, "--bind=%s", pod->addr);
+	rc = start_role(child, &a, "server", rank, pod, err);
+	args_free(&a);
+	return rc;
+}
+
+static int start_worker(const struct ps_bench *b, const struct ps_case *c,
+			unsigned int rank, struct ps_child *child,
+			struct pl_err *err)
+{
+	unsigned int at = ps_placement_index(c->placement);
+	struct args a = { .n = 0 };
+	int rc;
+
+	job_args(&a, "worker", &b->o, c, rank);
+	arg_addrs(&a, "server", b->server[at], b->o.servers);
+	arg_addrs(&a, "local", b->worker, b->o.workers);
+	arg(&a, "--node-rank=%u", rank);
+	rc = start_role(child, &a, "worker", rank, b->worker[rank], err);
+	args_free(&a);
+	return rc;
+}
+
+/* --- the time the machine was busy --- */
+
+/* Samples, from which the interval that the workers report is cut. */
+#define SAMPLES 4096
+
+struct cpu_log {
+	struct ps_progress *progress;
+	unsigned int n, skip, seen;
+	uint64_t at_ns[SAMPLES], busy_ns[SAMPLES];
+};
+
+static void cpu_sample(void *arg)
+{
+	struct cpu_log *l = arg;
+	unsigned int i;
+
+	ps_progress_draw(l->progress);
+	if (l->seen++ % (l->skip + 1))
+		return;
+	if (l->n == SAMPLES) {
+		/* A long run: every second one will do. */
+		for (i = 0; i < SAMPLES / 2; i++) {
+			l->at_ns[i] = l->at_ns[2 * i];
+			l->busy_ns[i] = l->busy_ns[2 * i];
+		}
+		l->n = SAMPLES / 2;
+		l->skip = 2 * l->skip + 1;
+	}
+	l->at_ns[l->n] = pl_now_ns();
+	l->busy_ns[l->n++] = ps_machine_busy_ns();
+}
+
+/* Between two samples the machine is taken to be evenly busy. */
+static double busy_at(const struct cpu_log *l, uint64_t at)
+{
+	unsigned int i = 1;
+	double part;
+
+	if (l->n < 2)
+		return 0;
+	while (i + 1 < l->n && l->at_ns[i] < at)
+		i++;
+	part = ((double)at - (double)l->at_ns[i - 1]) /
+	       (double)(l->at_ns[i] - l->at_ns[i - 1]);
+	return (double)l->busy_ns[i - 1] +
+	       part * (double)(l->busy_ns[i] - l->busy_ns[i - 1]);
+}
+
+/* --- a run --- */
+
+static int start_all(const struct ps_bench *b, const struct ps_case *c,
+		     struct ps_child *child, struct pl_err *err)
+{
+	unsigned int i;
+	int rc = 0;
+
+	for (i = 0; i < b->o.servers && rc == 0; i++)
+		rc = start_server(b, c, i, child++, err);
+	for (i = 0; i < b->o.workers && rc == 0; i++)
+		rc = start_worker(b, c, i, child++, err);
+	return rc;
+}
+
+/* Far beyond what any machine needs: only a run that hangs gets there. */
+static int timeout_ms(const struct ps_bench *b, const struct ps_case *c)
+{
+	unsigned int batch = b->o.batch ? b->o.batch :
+			     ps_model_batch(c->model, b->o.compute);
+	double step = 5 + (double)ps_model_compute_ns(c->model, b->o.compute,
+						      batch) / 1e9;
+	double s;
+
+	step += 40.0 * b->o.workers * (double)c->model->elems * 4 / 1e9;
+	s = 60 + step * (b->o.steps + b->o.warmup);
+	return (int)PL_MIN(s * 1e3, 2e9);
+}
+
+static void fill_run(const struct ps_bench *b, const struct ps_case *c,
+		     const struct ps_outcome *r, const struct cpu_log *cpu,
+		     struct ps_run *run)
+{
+	double s = (double)(r->t_last_ns - r->t_first_ns) / 1e9;
+	double bytes = (double)c->model->elems * sizeof(float) *
+		       b->o.workers * b->o.steps;
+	unsigned int batch = b->o.batch ? b->o.batch :
+			     ps_model_batch(c->model, b->o.compute);
+
+	memset(run, 0, sizeof(*run));
+	run->grad_bytes_per_s = bytes / s;
+	run->bytes_per_s = 2 * bytes / s;
+	run->images_per_s = (double)batch * b->o.workers * b->o.steps / s;
+	run->step_p50_ms = ps_outcome_step_ms(r, 0.50);
+	run->step_p99_ms = ps_outcome_step_ms(r, 0.99);
+	run->cpu_s_per_gb = (busy_at(cpu, r->t_last_ns) -
+			     busy_at(cpu, r->t_first_ns)) / bytes;
+	snprintf(run->path, sizeof(run->path), "%s", r->path);
+	run->local_sum = r->local_sum;
+	run->verified = r->verified;
+	run->checksum = r->checksum;
+}
+
+int ps_run_case(struct ps_bench *b, const struct ps_case *c,
+		struct ps_run *run, struct pl_err *err)
+{
+	unsigned int n = b->o.servers + b->o.workers;
+	struct ps_child child[PS_SERVERS_MAX + PS_WORKERS_MAX] = { 0 };
+	pl_auto_free struct cpu_log *cpu = calloc(1, sizeof(*cpu));
+	struct ps_watch watch = b->watch;
+	struct ps_outcome out = { 0 };
+	struct pl_err dead;
+	int rc;
+
+	if (!cpu)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	cpu->progress = &b->progress;
+	watch.tick = cpu_sample;
+	watch.arg = cpu;
+	rc = start_all(b, c, child, err);
+	if (rc == 0)
+		rc = ps_children_wait(child, n, &watch, timeout_ms(b, c), err);
+	cpu_sample(cpu);
+	if (rc == 0)
+		rc = ps_outcome_read(&b->o, child, n, &out, err);
+	if (rc == 0)
+		fill_run(b, c, &out, cpu, run);
+	else if (rc != -EINTR && ps_cluster_check(&b->cluster, &dead) < 0)
+		*err = dead;
+	ps_outcome_fini(&out);
+	ps_children_end(child, n);
+	if (rc < 0 && rc != -EINTR)
+		pl_err_prefix(err, "%s, %s, %s", c->model->name,
+			      ps_placement_name(c->placement),
+			      ps_transport_name(c->transport));
+	return rc;
+}
+
+/* --- plain streams --- */
+
+static int start_raw(const struct ps_bench *b, unsigned int at, bool bidir,
+		     struct ps_child *child, struct pl_err *err)
+{
+	const struct ps_opts *o = &b->o;
+	int rc = 0;
+
+	for (unsigned int s = 0; s < o->servers && rc == 0; s++) {
+		struct args a = { .n = 0 };
+
+		arg(&a, "ps_throughput");
+		arg(&a, "raw-recv");
+		arg(&a, "--workers=%u", o->workers);
+		arg(&a, "--bind=%s", b->server[at][s]->addr);
+		if (bidir)
+			arg(&a, "--bidir");
+		rc = start_role(child++, &a, "raw-recv", s, b->server[at][s],
+				err);
+		args_free(&a);
+	}
+	for (unsigned int i = 0; i < o->servers * o->workers && rc == 0; i++) {
+		struct args a = { .n = 0 };
+		const struct ps_pod *to = b->server[at][i % o->servers];
+
+		arg(&a, "ps_throughput");
+		arg(&a, "raw-send");
+		arg(&a, "--server=%s", to->addr);
+		arg(&a, "--duration=%u", PS_RAW_MS);
+		if (bidir)
+			arg(&a, "--bidir");
+		rc = start_role(child++, &a, "raw-send", i,
+				b->worker[i / o->servers], err);
+		args_free(&a);
+	}
+	return rc;
+}
+
+int ps_run_raw(struct ps_bench *b, enum ps_placement placement, bool bidir,
+	       double *bytes_per_s, struct pl_err *err)
+{
+	unsigned int n = b->o.servers * (b->o.workers + 1);
+	pl_auto_free struct ps_child *child = calloc(n, sizeof(*child));
+	int rc;
+
+	if (!child)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = start_raw(b, ps_placement_index(placement), bidir, child, err);
+	if (rc == 0)
+		rc = ps_children_wait(child, n, &b->watch, 60000, err);
+	if (rc == 0)
+		rc = ps_outcome_raw(child + b->o.servers, n - b->o.servers,
+				    bytes_per_s, err);
+	ps_children_end(child, n);
+	if (rc < 0 && rc != -EINTR)
+		pl_err_prefix(err, "raw rate, %s",
+			      ps_placement_name(placement));
+	return rc;
+}

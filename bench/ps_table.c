@@ -1,0 +1,130 @@
+/*
+ * bench/ps_table.c - the results for people
+ *
+ * One block for each model and placement, then what the numbers mean.
+ */
+#include "bench/ps_result.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "bench/ps_role.h"
+
+/* A number that is not known is a dash. */
+static const char *cell(char *buf, size_t size, const char *fmt, double v)
+{
+	snprintf(buf, size, "-");
+	if (!isfinite(v))
+		return buf;
+	if (!strcmp(fmt, "%"))
+		snprintf(buf, size, "%.0f %%", 100 * v);
+	else if (!strcmp(fmt, "x"))
+		snprintf(buf, size, "%.2f x", v);
+	else if (!strcmp(fmt, "0"))
+		snprintf(buf, size, "%.0f", v);
+	else if (!strcmp(fmt, "1"))
+		snprintf(buf, size, "%.1f", v);
+	else
+		snprintf(buf, size, "%.2f", v);
+	return buf;
+}
+
+static void row(const struct ps_result *r, FILE *out)
+{
+	char t[8][24], path[80];
+
+	snprintf(path, sizeof(path), "%s%s", r->path,
+		 r->local_sum ? " (local sum)" : "");
+	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s  %s\n",
+		ps_transport_name(r->c.transport),
+		cell(t[0], sizeof(t[0]), "1", r->images_per_s),
+		cell(t[1], sizeof(t[1]), "0", r->step_p50_ms),
+		cell(t[2], sizeof(t[2]), "0", r->step_p99_ms),
+		cell(t[3], sizeof(t[3]), "2", r->grad_bytes_per_s / 1e9),
+		cell(t[4], sizeof(t[4]), "2", r->cpu_s_per_gb),
+		cell(t[5], sizeof(t[5]), "x", r->speedup_vs_overlay),
+		cell(t[6], sizeof(t[6]), "%", r->scaling_efficiency),
+		cell(t[7], sizeof(t[7]), "%", r->roofline_share), path);
+}
+
+static void head(const struct ps_result *r, FILE *out)
+{
+	fprintf(out, "\n%s (%.0f MB), %s\n", r->c.model->name,
+		(double)r->c.model->elems * sizeof(float) / 1e6,
+		ps_placement_name(r->c.placement));
+	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s  %s\n",
+		"transport", "images/s", "step ms", "p99 ms", "grad GB/s",
+		"CPU s/GB", "speed-up", "efficiency", "roofline", "path");
+}
+
+/* The overlay beside the plain rate of the same path. */
+static void raw_share(const struct ps_bench *b, const struct ps_result *r,
+		      FILE *out)
+{
+	const struct ps_raw_rate *raw =
+		&b->machine.raw[ps_placement_index(r->c.placement)];
+	double share = r->bytes_per_s / raw->bidir;
+
+	if (r->c.transport != PS_OVERLAY || !(raw->bidir > 0))
+		return;
+	fprintf(out, "  overlay moves %.2f GB/s of gradients and parameters, "
+		"%.0f %% of plain TCP both ways (%.2f GB/s; one way %.2f)\n",
+		r->bytes_per_s / 1e9, 100 * share, raw->bidir / 1e9,
+		raw->one_way / 1e9);
+	if (b->o.raw && share < 0.8)
+		fprintf(out, "  WARNING: below 80 %%, this baseline is "
+			"defective\n");
+}
+
+static void notes(const struct ps_bench *b, const struct ps_result *r,
+		  unsigned int n, FILE *out)
+{
+	const struct ps_opts *o = &b->o;
+	bool verified = true;
+
+	for (unsigned int i = 0; i < n; i++)
+		verified &= r[i].verified;
+	fprintf(out, "\n%u worker%s, %u server%s, %u steps after %u of "
+		"warm-up, medians of %u run%s in turn; %s, %s\n", o->workers,
+		o->workers > 1 ? "s" : "", o->servers,
+		o->servers > 1 ? "s" : "", o->steps, o->warmup, o->repeat,
+		o->repeat > 1 ? "s" : "",
+		o->async ? "asynchronous" : "synchronous",
+		verified ? "all parameters verified to the bit" :
+			   "nothing filled, summed or verified (--raw)");
+	fprintf(out, "machine     %s, %u cores, %s\n", b->machine.cpu,
+		b->machine.cores, b->machine.kernel);
+	fprintf(out, "CPU s/GB    busy time of the whole machine (/proc/stat) "
+		"per GB of gradients\n");
+	fprintf(out, "speed-up    gradient GB/s over the overlay's, median of "
+		"the pairs of runs\n");
+	fprintf(out, "efficiency  images/s over %u times those of one worker "
+		"that exchanges nothing\n", o->workers);
+	fprintf(out, "roofline    %u x the model must cross memory per step "
+		"(%u gradients written and read,\n            parameters read "
+		"and written); memory moves %.1f GB/s on all cores\n",
+		2 * o->workers + 2, o->workers,
+		b->machine.memory_bytes_per_s / 1e9);
+}
+
+void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
+		     unsigned int n, FILE *out)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		bool is_first = i == 0 ||
+				r[i].c.model != r[i - 1].c.model ||
+				r[i].c.placement != r[i - 1].c.placement;
+
+		if (is_first)
+			head(&r[i], out);
+		row(&r[i], out);
+		if (i + 1 == n || r[i + 1].c.model != r[i].c.model ||
+		    r[i + 1].c.placement != r[i].c.placement)
+			for (unsigned int k = 0; k <= i; k++)
+				if (r[k].c.model == r[i].c.model &&
+				    r[k].c.placement == r[i].c.placement)
+					raw_share(b, &r[k], out);
+	}
+	notes(b, r, n, out);
+}
