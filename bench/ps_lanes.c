@@ -1,0 +1,61 @@
+/*
+ * bench/ps_lanes.c - names and lane messages of the podlane transport
+ */
+#include "bench/ps_podlane.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+void ps_name_service(const struct ps_job *job, uint32_t server, char *buf,
+		     size_t size)
+{
+	snprintf(buf, size, "ps.%u.%u", job->o.port, server);
+}
+
+void ps_name_grads(const struct ps_job *job, char *buf, size_t size)
+{
+	snprintf(buf, size, "ps.%u.gradients", job->o.port);
+}
+
+void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
+		    size_t size)
+{
+	snprintf(buf, size, "ps.%u.%u.parameters", job->o.port, server);
+}
+
+int ps_lane_read(struct pl_lane *lane, void *data, size_t len)
+{
+	ssize_t n = pl_lane_recv(lane, data, len, PL_WAITALL);
+
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == len ? 0 : -ECONNRESET;
+}
+
+int ps_lane_write(struct pl_lane *lane, const void *data, size_t len)
+{
+	ssize_t n = pl_lane_send(lane, data, len, 0);
+
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == len ? 0 : -EPIPE;
+}
+
+int ps_lane_look(struct pl_lane *lane, struct pl_err *err)
+{
+	struct ps_welcome w;
+	const void *ptr;
+	ssize_t n;
+
+	n = pl_lane_peek(lane, sizeof(w), &ptr, PL_DONTWAIT);
+	if (n == -EAGAIN)
+		return 0;
+	if (n < (ssize_t)sizeof(w))
+		return n < 0 ? (int)n : -ECONNRESET;
+	if (ps_lane_read(lane, &w, sizeof(w)))
+		return -ECONNRESET;
+	if (w.magic == PS_HELLO_MAGIC && w.code)
+		return pl_err_set(err, w.code < 4096 ? (int)w.code : EPROTO,
+				  "%.100s", w.text);
+	return -EPROTO;
+}

@@ -1,0 +1,402 @@
+/*
+ * bench/ps_podlane.c - the worker's side of the podlane transport
+ */
+#include "bench/ps_podlane.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/util.h"
+#include "bench/ps_kernels.h"
+#include "bench/ps_overlay.h"
+
+struct worker {
+	const struct ps_job *job;
+	struct pl_conn *conn;
+	struct pl_lane *lanes[PS_SERVERS_MAX];
+	struct pl_region *params[PS_SERVERS_MAX];
+	struct pl_region *grads;
+	struct pl_region *neighbours[PS_WORKERS_MAX];
+	uint32_t n_neighbours;		/* whose gradients this one sums */
+	bool local_sum;
+	uint64_t sent, received;
+};
+
+static int lost_server(const struct worker *w, uint32_t s, int r,
+		       struct pl_err *err)
+{
+	const char *addr = w->job->o.server.text[s];
+
+	if (r == -ECONNRESET || r == -EPIPE)
+		return pl_err_set(err, ECONNRESET, "server %u at %s has ended",
+				  s, addr);
+	return pl_err_set(err, -r, "lane to server %u at %s: %s", s, addr,
+			  strerror(-r));
+}
+
+/* Has any server gone or sent why it failed? */
+static int look(struct worker *w, struct pl_err *err)
+{
+	struct pl_err said = { .code = 0 };
+	uint32_t s;
+	int r;
+
+	for (s = 0; s < w->job->o.servers; s++) {
+		r = ps_lane_look(w->lanes[s], &said);
+		if (r && said.code)
+			return pl_err_set(err, said.code, "server %u: %.900s",
+					  s, said.msg);
+		if (r)
+			return lost_server(w, s, r, err);
+	}
+	return 0;
+}
+
+static int wait_region(struct worker *w, struct pl_region *region,
+		       uint64_t version, const char *what, struct pl_err *err)
+{
+	struct pl_region_info info;
+	int r, seen;
+
+	do {
+		r = pl_region_wait(region, version, PS_SLICE_MS);
+		if (!r)
+			return 0;
+		seen = look(w, err);
+		if (seen)
+			return seen;
+	} while (r == -ETIMEDOUT);
+	pl_region_info(region, &info);
+	return pl_err_set(err, -r, "%s of %s: %s", what, info.owner,
+			  r == -ECONNRESET ? "the owner has ended" :
+			  strerror(-r));
+}
+
+static int fill(struct worker *w, uint32_t step, uint32_t c,
+		struct pl_err *err)
+{
+	const struct ps_plan *plan = &w->job->plan;
+	struct ps_chunk k = ps_plan_chunk(plan, c);
+	uint64_t version = (uint64_t)step * plan->n_chunks + c + 1;
+	const float *src[PS_WORKERS_MAX];
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < w->n_neighbours; i++) {
+		r = wait_region(w, w->neighbours[i], version, "gradients",
+				err);
+		if (r)
+			return r;
+		src[i] = (const float *)pl_region_data(w->neighbours[i]) +
+			 k.first;
+	}
+	if (!w->job->o.raw)
+		ps_fill_sum(plan, c, w->job->o.rank, step, src,
+			    w->n_neighbours,
+			    (float *)pl_region_data(w->grads) + k.first);
+	r = pl_region_publish(w->grads, k.first * sizeof(float),
+			      k.n * sizeof(float), NULL);
+	if (r)
+		return pl_err_set(err, -r, "publishing gradients: %s",
+				  strerror(-r));
+	w->sent += k.n * sizeof(float);
+	return 0;
+}
+
+/* Asynchronous: each server says when it has applied the step. */
+static int wait_applied(struct worker *w, struct pl_err *err)
+{
+	struct ps_welcome m;
+	uint32_t s;
+	int r;
+
+	for (s = 0; s < w->job->o.servers; s++) {
+		r = ps_lane_read(w->lanes[s], &m, sizeof(m));
+		if (r)
+			return lost_server(w, s, r, err);
+		r = ps_welcome_check(&m, err);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int wait_params(struct worker *w, uint64_t rounds, struct pl_err *err)
+{
+	const struct ps_plan *plan = &w->job->plan;
+	uint32_t s;
+	int r = 0;
+
+	for (s = 0; s < w->job->o.servers && !r; s++)
+		r = wait_region(w, w->params[s],
+				rounds * ps_plan_server_chunks(plan, s),
+				"parameters", err);
+	return r;
+}
+
+static int podlane_step(void *state, uint32_t step, struct pl_err *err)
+{
+	struct worker *w = state;
+	uint32_t c;
+	int r = 0;
+
+	for (c = 0; c < w->job->plan.n_chunks && !r; c++)
+		r = fill(w, step, c, err);
+	if (r)
+		return r;
+	w->received += w->job->model_bytes;
+	return w->job->o.async ? wait_applied(w, err) :
+				 wait_params(w, step + 1, err);
+}
+
+static int podlane_settle(void *state, struct pl_err *err)
+{
+	struct worker *w = state;
+	uint64_t rounds = w->job->steps;
+
+	if (w->job->o.async)
+		rounds *= w->job->o.workers;
+	return wait_params(w, rounds, err);
+}
+
+static const float *podlane_param(void *state, uint32_t chunk)
+{
+	struct worker *w = state;
+	struct ps_chunk k = ps_plan_chunk(&w->job->plan, chunk);
+
+	return (const float *)pl_region_data(w->params[k.server]) +
+	       k.server_first;
+}
+
+static int podlane_bye(void *state, struct pl_err *err)
+{
+	const char bye = PS_BYE;
+	struct worker *w = state;
+	uint32_t s;
+	int r;
+
+	for (s = 0; s < w->job->o.servers; s++) {
+		r = ps_lane_write(w->lanes[s], &bye, 1);
+		if (r)
+			return lost_server(w, s, r, err);
+	}
+	return 0;
+}
+
+static void podlane_bytes(void *state, uint64_t *sent, uint64_t *received)
+{
+	struct worker *w = state;
+
+	*sent = w->sent;
+	*received = w->received;
+}
+
+static void podlane_close(void *state)
+{
+	struct worker *w = state;
+	uint32_t i;
+
+	for (i = 0; i < PS_SERVERS_MAX; i++) {
+		if (w->params[i])
+			pl_region_close(w->params[i]);
+		if (w->lanes[i])
+			pl_lane_close(w->lanes[i]);
+	}
+	for (i = 0; i < w->n_neighbours; i++)
+		pl_region_close(w->neighbours[i]);
+	if (w->grads)
+		pl_region_close(w->grads);
+	if (w->conn)
+		pl_close(w->conn);
+	free(w);
+}
+
+static bool may_come_yet(int r)
+{
+	return r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -ENOENT ||
+	       r == -ETIMEDOUT;
+}
+
+/* The server's pod or its service may not be there yet. */
+static int connect_lane(struct worker *w, uint32_t s, struct pl_err *err)
+{
+	const struct timespec pause = { .tv_nsec = 20000000 };
+	const struct ps_opts *o = &w->job->o;
+	uint64_t end = pl_now_ns() + o->timeout_s * 1000000000ull;
+	char name[PL_NAME_BYTES];
+	int r;
+
+	ps_name_service(w->job, s, name, sizeof(name));
+	for (;;) {
+		r = pl_connect(w->conn, o->server.text[s], name, NULL,
+			       &w->lanes[s], err);
+		if (!may_come_yet(r) || pl_now_ns() >= end)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	if (r)
+		pl_err_prefix(err, "server %u at %s", s, o->server.text[s]);
+	else
+		pl_err_clear(err);
+	return r;
+}
+
+static bool is_remote(const struct worker *w)
+{
+	struct pl_lane_info info;
+	uint32_t s;
+
+	for (s = 0; s < w->job->o.servers; s++) {
+		pl_lane_info(w->lanes[s], &info);
+		if (strcmp(info.path, "shm"))
+			return true;
+	}
+	return false;
+}
+
+static int decide(struct worker *w, struct pl_err *err)
+{
+	const struct ps_opts *o = &w->job->o;
+
+	if (o->local_sum == PS_SUM_ON && o->async)
+		return pl_err_set(err, EINVAL, "--local-sum on is for --sync");
+	w->local_sum = o->local_sum == PS_SUM_ON ||
+		(o->local_sum == PS_SUM_AUTO && !o->async && o->local.n > 1 &&
+		 is_remote(w));
+	return 0;
+}
+
+static int open_neighbours(struct worker *w, struct pl_err *err)
+{
+	const struct ps_opts *o = &w->job->o;
+	char name[PL_NAME_BYTES];
+	uint32_t i;
+	int r;
+
+	if (!w->local_sum || o->node_rank)
+		return 0;
+	ps_name_grads(w->job, name, sizeof(name));
+	for (i = 1; i < o->local.n; i++) {
+		r = pl_region_open(w->conn, o->local.text[i], name,
+				   (int)o->timeout_s * 1000,
+				   &w->neighbours[w->n_neighbours], err);
+		if (r) {
+			pl_err_prefix(err, "gradients of the neighbour at %s",
+				      o->local.text[i]);
+			return r;
+		}
+		w->n_neighbours++;
+		if (pl_region_size(w->neighbours[i - 1]) <
+		    w->job->model_bytes)
+			return pl_err_set(err, EPROTO, "the gradients of %s "
+					  "are too small", o->local.text[i]);
+	}
+	return 0;
+}
+
+static int greet(struct worker *w, uint32_t s, struct pl_err *err)
+{
+	const struct ps_opts *o = &w->job->o;
+	struct ps_hello hello;
+	int r;
+
+	ps_hello_make(w->job, s, &hello);
+	if (w->local_sum)
+		hello.carries = o->node_rank ? 0 : o->local.n;
+	r = ps_lane_write(w->lanes[s], &hello, sizeof(hello));
+	return r ? lost_server(w, s, r, err) : 0;
+}
+
+/* Each server answers when all workers have come and it has their regions. */
+static int welcomed(struct worker *w, uint32_t s, struct pl_err *err)
+{
+	int timeout_ms = (int)w->job->o.timeout_s * 1000 + 5000;
+	char name[PL_NAME_BYTES];
+	struct ps_welcome m;
+	int r;
+
+	pl_lane_set_timeout(w->lanes[s], timeout_ms);
+	r = ps_lane_read(w->lanes[s], &m, sizeof(m));
+	if (r)
+		return lost_server(w, s, r, err);
+	r = ps_welcome_check(&m, err);
+	if (r)
+		return r;
+	pl_lane_set_timeout(w->lanes[s], -1);
+	ps_name_params(w->job, s, name, sizeof(name));
+	r = pl_region_open(w->conn, w->job->o.server.text[s], name, timeout_ms,
+			   &w->params[s], err);
+	if (r) {
+		pl_err_prefix(err, "parameters of server %u", s);
+		return r;
+	}
+	if (pl_region_size(w->params[s]) <
+	    ps_plan_server_elems(&w->job->plan, s) * sizeof(float))
+		return pl_err_set(err, EPROTO, "the parameters of server %u "
+				  "are too small", s);
+	return 0;
+}
+
+static int set_up(struct worker *w, struct pl_err *err)
+{
+	const struct ps_opts *o = &w->job->o;
+	char name[PL_NAME_BYTES];
+	uint32_t s;
+	int r;
+
+	r = pl_open(&w->conn, err);
+	if (r)
+		return r;
+	ps_name_grads(w->job, name, sizeof(name));
+	r = pl_region_create(w->conn, name, w->job->model_bytes, 0, &w->grads,
+			     err);
+	for (s = 0; s < o->servers && !r; s++)
+		r = connect_lane(w, s, err);
+	if (!r)
+		r = decide(w, err);
+	for (s = 0; s < o->servers && !r; s++)
+		r = greet(w, s, err);
+	if (!r)
+		r = open_neighbours(w, err);
+	for (s = 0; s < o->servers && !r; s++)
+		r = welcomed(w, s, err);
+	return r;
+}
+
+static int podlane_open(const struct ps_job *job, void **state,
+			struct ps_report *rep, struct pl_err *err)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	struct pl_region_info region;
+	struct pl_lane_info lane;
+	int r;
+
+	if (!w)
+		return pl_err_set(err, ENOMEM, "no memory for the worker");
+	w->job = job;
+	r = set_up(w, err);
+	if (r) {
+		podlane_close(w);
+		return r;
+	}
+	pl_lane_info(w->lanes[0], &lane);
+	pl_region_info(w->params[0], &region);
+	pl_format(rep->path, sizeof(rep->path), "%s", lane.path);
+	pl_format(rep->param_path, sizeof(rep->param_path), "%s",
+		  region.path);
+	rep->local_sum = w->local_sum;
+	*state = w;
+	return 0;
+}
+
+const struct ps_worker_ops ps_podlane_worker = {
+	.open = podlane_open,
+	.step = podlane_step,
+	.settle = podlane_settle,
+	.param = podlane_param,
+	.bye = podlane_bye,
+	.bytes = podlane_bytes,
+	.close = podlane_close,
+};

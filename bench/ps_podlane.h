@@ -1,0 +1,60 @@
+/*
+ * bench/ps_podlane.h - gradients and parameters in regions
+ *
+ * Each worker owns a region with its gradients, each server one with its share
+ * of the parameters. A lane between worker and server carries the hello, the
+ * welcome, then nothing until the worker's goodbye (one byte); a server that
+ * fails says why in another welcome message with a code. The versions of the
+ * regions are the synchronisation:
+ *
+ *   gradients    the worker publishes chunk c of step s as version
+ *                s * chunks + c + 1
+ *   parameters   the server publishes its i-th chunk after step s as version
+ *                s * own chunks + i + 1, when all workers' gradients for it
+ *                were there and the update is done
+ *
+ * A worker fills the next step when all servers published their last chunk of
+ * this one. So gradients are not overwritten before they were read; and since a
+ * server needs every worker's gradients of the next step before it touches
+ * parameters again, those are not overwritten before every node has them.
+ *
+ * Where the server is on another node, one worker per node can sum: its
+ * neighbours' regions are read as a co-located server would read them, and
+ * their sums go into its own region, which is the only one that the server
+ * opens. The others say in their hello that they carry nothing.
+ *
+ * In an asynchronous job the server applies each gradient as it comes and
+ * publishes after each; after each step of a worker it sends it a welcome
+ * message with code 0. The last version is workers * steps * own chunks.
+ */
+#ifndef BENCH_PS_PODLANE_H
+#define BENCH_PS_PODLANE_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shm/podlane.h"
+#include "bench/ps_job.h"
+
+#define PS_SLICE_MS 200		/* between two looks at the lanes */
+#define PS_BYE_TIMEOUT_MS 120000
+
+/* Names of service and regions; size bytes of buf, PL_NAME_BYTES will do. */
+void ps_name_service(const struct ps_job *job, uint32_t server, char *buf,
+		     size_t size);
+void ps_name_grads(const struct ps_job *job, char *buf, size_t size);
+void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
+		    size_t size);
+
+/*
+ * Whether something came over the lane that nobody waits for: its end, or a
+ * message of a server. 0: nothing; -ECONNRESET: the peer has gone; else the
+ * error that the peer sent, in err.
+ */
+int ps_lane_look(struct pl_lane *lane, struct pl_err *err);
+
+/* All len bytes; 0 or -errno (-ECONNRESET also for an orderly end). */
+int ps_lane_read(struct pl_lane *lane, void *data, size_t len);
+int ps_lane_write(struct pl_lane *lane, const void *data, size_t len);
+
+#endif
