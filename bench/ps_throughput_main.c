@@ -1,0 +1,65 @@
+/*
+ * bench/ps_throughput_main.c - the commands of ps_throughput
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "bench/ps_compare.h"
+#include "bench/ps_role.h"
+
+struct command {
+	const char *name;
+	int (*main)(int argc, char **argv);
+	const char *help;	/* NULL: for compare's own use */
+};
+
+static const struct command commands[] = {
+	{ "compare", ps_compare_main,
+	  "overlay and Podlane side by side, on this machine" },
+	{ "server", ps_server_main, "be a parameter server in this pod" },
+	{ "worker", ps_worker_main, "be a worker in this pod" },
+	{ "raw-recv", ps_raw_recv_main, NULL },
+	{ "raw-send", ps_raw_send_main, NULL },
+};
+
+static void usage(FILE *out)
+{
+	size_t i;
+
+	fprintf(out, "usage: ps_throughput COMMAND [OPTION...]\n");
+	for (i = 0; i < PL_ARRAY_SIZE(commands); i++) {
+		if (commands[i].help)
+			fprintf(out, "  %-8s %s\n", commands[i].name,
+				commands[i].help);
+	}
+	fprintf(out, "Options: ps_throughput COMMAND --help\n");
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	/* A peer that has gone is an error of the call that writes to it. */
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		usage(stderr);
+		return 2;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		printf("ps_throughput %s\n", PL_VERSION);
+		return 0;
+	}
+	for (i = 0; i < PL_ARRAY_SIZE(commands); i++) {
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].main(argc - 1, argv + 1);
+	}
+	fprintf(stderr, "ps_throughput: unknown command '%s', see "
+		"ps_throughput --help\n", argv[1]);
+	return 2;
+}
