@@ -294,6 +294,18 @@ static int forward(const struct pl_result *r, struct pl_err *err)
 	return rc;
 }
 
+/*
+ * Another pod had the address not long ago, and the node would send to that
+ * one's MAC until the entry expires.
+ */
+static int forget(struct pl_nl *host, const struct pl_link *br,
+		  const struct pl_addr *ip, struct pl_err *err)
+{
+	int rc = pl_nl_neigh_del(host, br->index, ip, err);
+
+	return rc == -ENOENT ? 0 : rc;
+}
+
 int pl_wire_gateway(struct pl_nl *host, const struct pl_conf *c,
 		    const struct pl_link *br, const struct pl_result *r,
 		    struct pl_err *err)
@@ -306,6 +318,8 @@ int pl_wire_gateway(struct pl_nl *host, const struct pl_conf *c,
 
 		if (gw.addr.family)
 			rc = add_gateway(host, c, br, &clash, err);
+		if (rc == 0)
+			rc = forget(host, br, &r->ips[i].addr.addr, err);
 	}
 	return rc == 0 ? forward(r, err) : rc;
 }

@@ -44,7 +44,10 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_result *r,
 		struct pl_link *pod, struct pl_err *err);
 
-/* The bridge gets r's gateways as its addresses; forwarding is on. */
+/*
+ * The bridge gets r's gateways as its addresses; forwarding is on; the node
+ * knows no old MAC for r's addresses.
+ */
 int pl_wire_gateway(struct pl_nl *host, const struct pl_conf *c,
 		    const struct pl_link *br, const struct pl_result *r,
 		    struct pl_err *err);

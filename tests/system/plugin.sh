@@ -147,6 +147,14 @@ two() {
 		pl DEL "$A" a eth1 && reaches "$A" "${ip_b%/*}"
 }
 check two-interfaces two
+stale() { # an address comes back on another MAC
+	pl DEL "$A" a && host ip neigh replace 10.77.0.200 nud reachable \
+		lladdr 02:00:00:00:00:99 dev br0 &&
+		pl ADD "$A" a eth0 '.args.cni.ips = ["10.77.0.200"]' >"$T/a" &&
+		grep -q 10.77.0.200/24 "$T/a" &&
+		! host ip neigh show 10.77.0.200 | grep 02:00:00:00:00:99
+}
+check no-stale-neighbour stale
 gc() { pl GC "" "" "" ".cniVersion = \"1.1.0\" | $1"; }
 check gc-without-key code 7 gc .
 keep='{"containerID":"b","ifname":"eth0"}'
