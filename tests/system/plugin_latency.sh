@@ -1,0 +1,34 @@
+#!/bin/bash
+# tests/system/plugin_latency.sh: cni_latency measures, and says what is wrong.
+. "$(dirname "$0")/lib.sh"
+
+latency() { "$O/bench/cni_latency" "$@" >"$T/out" 2>"$T/err"; }
+measures() {
+	latency --rounds 3 --agent none --json "$T/json" &&
+		grep -q 'times as fast' "$T/out" && jq -e '
+		.rounds == 3 and .speedup > 0 and (.results | length) == 2 and
+		([.results[] | .add_ms.p50, .del_ms.p50, .add_del_ms.p99,
+		  .del_settled_ms.p50] | all(. > 0))' "$T/json"
+}
+if [ -x /usr/lib/cni/bridge ]; then
+	check measures measures
+else
+	skip measures "the reference plugins are not installed"
+fi
+# says WORD ARG...: fails with a message that has the word.
+says() {
+	! latency "${@:2}" && grep -q -- "$1" "$T/err" || { cat "$T/err"; false; }
+}
+check bad-rounds says 'rounds must be' --rounds 0
+check bad-option says 'help' --colour
+check stray-argument says 'no option' stray
+check no-reference says containernetworking-plugins --agent none \
+	--reference "$T"
+check no-plugin says podlane --agent none --plugins "$T"
+check no-agent says "$T/none" --agent "$T/none"
+printf '#!/bin/sh\necho "{}"\n' >"$T/podlane"
+chmod +x "$T/podlane"
+check idle-plugin says 'no address' --agent none --plugins "$T" --rounds 1
+nothing_left() { ! ls -d /tmp/cni_latency.* 2>/dev/null; }
+check nothing-left nothing_left
+finish
