@@ -179,6 +179,17 @@ static bool has_default(const struct pl_result *r, int family)
 	return false;
 }
 
+/* What the configuration says of DNS goes before what the allocator says. */
+static int choose_dns(const struct pl_conf *conf, struct pl_result *r,
+		      struct pl_err *err)
+{
+	if (!conf->dns || !conf->dns->child)
+		return 0;
+	cJSON_Delete(r->dns);
+	r->dns = cJSON_Duplicate(conf->dns, true);
+	return r->dns ? 0 : pl_err_set(err, ENOMEM, "out of memory");
+}
+
 /* What isGateway and isDefaultGateway add to what the allocator said. */
 static int complete(const struct pl_conf *conf, struct pl_result *r,
 		    struct pl_err *err)
@@ -199,7 +210,7 @@ static int complete(const struct pl_conf *conf, struct pl_result *r,
 		route->dst.addr.family = net.family;
 		route->gw = ip->gw;
 	}
-	return 0;
+	return choose_dns(conf, r, err);
 }
 
 static void undo_addresses(struct add *a)

@@ -215,6 +215,8 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 		rc = parse_agent(json, c, err);
 	if (rc == 0)
 		rc = parse_ipam(json, c, err);
+	if (rc == 0)
+		rc = PL_MIN(pl_json_obj(json, "", "dns", &c->dns, err), 0);
 	if (!strict)
 		return 0;
 	if (rc == 0 && !c->prev)

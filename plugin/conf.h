@@ -33,6 +33,7 @@ struct pl_conf {
 	bool agent_required;
 	const char *agent_socket, *state_dir;
 	const char *ipam_type;		/* "": no addresses */
+	const cJSON *dns;		/* for the result; NULL: the IPAM's */
 	bool has_mac;
 	uint8_t mac[6];			/* of the pod's interface */
 };

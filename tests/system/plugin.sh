@@ -116,7 +116,9 @@ check result-1.1.0 shape 1.1.0 '.interfaces[2].socketPath == "@podlane" and
 options() {
 	pl ADD "$A" o eth0 '.mtu = 1300 | .isDefaultGateway = true |
 		.hairpinMode = true | .promiscMode = true | del(.ipam.routes) |
-		.runtimeConfig.mac = "02:11:22:33:44:55"' >"$T/o" &&
+		.runtimeConfig.mac = "02:11:22:33:44:55" |
+		.dns.nameservers = ["192.0.2.53"]' >"$T/o" &&
+		jq -e '.dns.nameservers == ["192.0.2.53"]' "$T/o" &&
 		in_ns "$A" ip link show eth0 | grep -q 'mtu 1300' &&
 		in_ns "$A" ip link show eth0 | grep -q 02:11:22:33:44:55 &&
 		in_ns "$A" ip route | grep -q '^default via 10.77.0.1 ' &&
