@@ -59,7 +59,7 @@ static int find_plugin(const char *cni_path, const char *type, char *path,
 	while (*at) {
 		int len = (int)strcspn(at, ":");
 
-		if (pl_format(path, size, "%.*s/%s", len, at, type) == 0 &&
+		if (pl_format(path, size, "%.*s/%s", len, at, type) > 0 &&
 		    access(path, X_OK) == 0)
 			return 0;
 		at += len;
@@ -148,8 +148,10 @@ static int read_address(struct ps_pod *pod, struct pl_err *err)
 			NULL) <= 0)
 		return pl_err_set(err, EPROTO, "no address in the result %s",
 				  pod->result);
-	return pl_format(pod->addr, sizeof(pod->addr), "%.*s",
-			 (int)strcspn(s, "/"), s);
+	if (pl_format(pod->addr, sizeof(pod->addr), "%.*s",
+		      (int)strcspn(s, "/"), s) < 0)
+		return pl_err_set(err, EPROTO, "address %s is too long", s);
+	return 0;
 }
 
 int ps_conflist_add(const struct ps_cluster *c, struct ps_pod *pod,

@@ -186,7 +186,7 @@ uint64_t ps_machine_free_bytes(const char *root, const char **limit)
 	char path[PATH_BYTES];
 	uint64_t avail = UINT64_MAX, group = group_left(root);
 
-	if (pl_format(path, sizeof(path), "%s/proc/meminfo", root) == 0 &&
+	if (pl_format(path, sizeof(path), "%s/proc/meminfo", root) > 0 &&
 	    pl_file_read(path, PROC_FILE_MAX, &text, NULL, NULL) == 0)
 		avail = stat_of(text, "MemAvailable:") << 10;
 	if (limit)

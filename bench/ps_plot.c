@@ -32,7 +32,7 @@ int ps_plot_check(struct pl_err *err)
 		int len = (int)strcspn(at, ":");
 
 		if (len && pl_format(path, sizeof(path), "%.*s/gnuplot", len,
-				     at) == 0 && access(path, X_OK) == 0)
+				     at) > 0 && access(path, X_OK) == 0)
 			return 0;
 		at += len;
 		at += *at == ':';

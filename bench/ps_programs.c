@@ -36,7 +36,7 @@ static int find_in_path(const char *name, char *path, size_t size)
 		int len = (int)strcspn(at, ":");
 
 		if (len && pl_format(path, size, "%.*s/%s", len, at,
-				     name) == 0 && access(path, X_OK) == 0)
+				     name) > 0 && access(path, X_OK) == 0)
 			return 0;
 		at += len;
 		at += *at == ':';
@@ -51,17 +51,17 @@ static int find_podlaned(struct ps_programs *p, const char *given,
 	size_t size = sizeof(p->podlaned);
 
 	if (given) {
-		if (pl_format(path, size, "%s", given) == 0 &&
+		if (pl_format(path, size, "%s", given) > 0 &&
 		    access(path, X_OK) == 0)
 			return 0;
 		return pl_err_set(err, ENOENT, "--podlaned %s is no program",
 				  given);
 	}
-	if (pl_format(path, size, "%s/daemonset/podlaned", tree) == 0 &&
+	if (pl_format(path, size, "%s/daemonset/podlaned", tree) > 0 &&
 	    access(path, X_OK) == 0)
 		return 0;
 	if (find_in_path("podlaned", path, size) == 0 ||
-	    (pl_format(path, size, "/usr/sbin/podlaned") == 0 &&
+	    (pl_format(path, size, "/usr/sbin/podlaned") > 0 &&
 	     access(path, X_OK) == 0))
 		return 0;
 	return pl_err_set(err, ENOENT, "the agent podlaned is not there; "
@@ -80,7 +80,7 @@ int ps_programs_find(struct ps_programs *p, const struct ps_opts *o,
 		rc = pl_format(p->cni_path, sizeof(p->cni_path), "%s",
 			       o->cni_bin);
 	else if (pl_format(plugin, sizeof(plugin), "%s/plugin/podlane",
-			   tree) == 0 && access(plugin, X_OK) == 0)
+			   tree) > 0 && access(plugin, X_OK) == 0)
 		rc = pl_format(p->cni_path, sizeof(p->cni_path),
 			       "%s/plugin:%s/ipam:" INSTALLED, tree, tree);
 	else
