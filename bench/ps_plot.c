@@ -88,7 +88,7 @@ static void script(const struct ps_bench *b, const struct ps_result *r,
 		"set style fill solid 0.9 border -1\n"
 		"set boxwidth 0.9\n"
 		"set yrange [0:*]\nset offsets 0,0,graph 0.08,0\n"
-		"set grid ytics\nset key top left\n"
+		"set grid ytics\nset bmargin 4\nset key top left\n"
 		"plot $d using 2:xtic(1) title 'overlay' lc rgb '#9aa5b1',"
 		" '' using 3 title 'podlane' lc rgb '#1f77b4',"
 		" '' using 0:3:4 with labels offset 3,0.8 notitle\n", png,
