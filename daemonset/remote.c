@@ -1,86 +1,242 @@
 /*
- * daemonset/remote.c - the remote part of an agent that has no carrier
+ * daemonset/remote.c - lanes and regions whose other end is on another node
  *
- * Every other node is out of reach.
+ * The calls of remote.h that concern all of the remote part, and the carrier's
+ * callbacks: who may connect, who is up, and what to do with a message. The
+ * other files are listed in remote_internal.h.
+ *
+ * The carrier lives while the registry has this node, at one address; when
+ * either changes, all remote lanes and replicas end and a new one is made.
+ * Nodes are connected when a pod wants something of them, and stay connected.
  */
-#include "daemonset/remote.h"
+#include "daemonset/remote_internal.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-struct pl_remote {
-	const char *node;
-	const struct pl_registry *registry;
+#include "common/log.h"
+#include "common/util.h"
+
+/* --- messages ------------------------------------------------------------ */
+
+static const struct {
+	size_t len;
+	void (*fn)(struct pl_rnode *n, const void *msg);
+} messages[PL_PEER_TYPES] = {
+	[PL_PEER_LANE_OPEN] = { sizeof(struct pl_peer_lane_open),
+				pl_rlane_on_open },
+	[PL_PEER_LANE_ACCEPT] = { sizeof(struct pl_peer_lane_key),
+				  pl_rlane_on_accept },
+	[PL_PEER_LANE_REFUSE] = { sizeof(struct pl_peer_refuse),
+				  pl_rlane_on_refuse },
+	[PL_PEER_LANE_READY] = { sizeof(struct pl_peer_lane_key),
+				 pl_rlane_on_ready },
+	[PL_PEER_LANE_END] = { sizeof(struct pl_peer_hdr), pl_rlane_on_end },
+	[PL_PEER_LANE_SYNC] = { sizeof(struct pl_peer_lane_key),
+				pl_rlane_on_sync },
+	[PL_PEER_REGION_FIND] = { sizeof(struct pl_peer_region_find),
+				  pl_rown_on_find },
+	[PL_PEER_REGION_FOUND] = { sizeof(struct pl_peer_region_found),
+				   pl_rread_on_found },
+	[PL_PEER_REGION_REFUSE] = { sizeof(struct pl_peer_refuse),
+				    pl_rread_on_refuse },
+	[PL_PEER_REGION_SUB] = { sizeof(struct pl_peer_region_sub),
+				 pl_rown_on_sub },
+	[PL_PEER_REGION_UNSUB] = { sizeof(struct pl_peer_hdr),
+				   pl_rown_on_unsub },
+	[PL_PEER_REGION_END] = { sizeof(struct pl_peer_region_end),
+				 pl_rread_on_end },
 };
+
+static struct pl_rnode *node_of(struct pl_remote *r,
+				struct pl_carrier_peer *peer)
+{
+	struct pl_rnode *n = peer->user;
+
+	if (!n) {
+		n = peer->user = pl_rnode_get(r, peer->node);
+		if (n)
+			n->peer = peer;
+	}
+	return n;
+}
+
+static void message_cb(void *arg, struct pl_carrier_peer *peer,
+		       const void *data, size_t len)
+{
+	/* Aligned, and read where it is: the carrier does not change it. */
+	const struct pl_peer_hdr *h = data;
+	struct pl_rnode *n = node_of(arg, peer);
+
+	if (!n)
+		return;
+	if (len < sizeof(*h) || h->magic != PL_PEER_MAGIC ||
+	    h->version != PL_PEER_VERSION || h->type >= PL_PEER_TYPES ||
+	    !messages[h->type].fn || len != messages[h->type].len ||
+	    h->len != len || (h->flags & ~PL_PEER_OPENER)) {
+		pl_warn("node=%s: a message that is not understood; are both "
+			"agents of one release?", peer->node);
+		return;
+	}
+	messages[h->type].fn(n, data);
+}
+
+/* --- the carrier --------------------------------------------------------- */
+
+static bool admit_cb(void *arg, const char *node, const struct pl_addr *from)
+{
+	struct pl_remote *r = arg;
+	const struct pl_node *at = pl_registry_by_name(r->registry, node);
+
+	return at && pl_addr_equal(&at->address, from);
+}
+
+static void up_cb(void *arg, struct pl_carrier_peer *peer)
+{
+	struct pl_rnode *n = node_of(arg, peer);
+
+	if (n)
+		pl_rnode_up(n, peer);
+	else
+		pl_error("node=%s: out of memory", peer->node);
+}
+
+static void down_cb(void *arg, struct pl_carrier_peer *peer, int reason)
+{
+	struct pl_rnode *n = node_of(arg, peer);
+
+	if (n)
+		pl_rnode_down(n, reason);
+}
+
+static void notify_cb(void *arg, struct pl_carrier_peer *peer, uint64_t key,
+		      void *user)
+{
+	struct pl_rsink *s = user;
+
+	(void)arg;
+	(void)peer;
+	(void)key;
+	s->notify(s);
+}
+
+static int carrier_start(struct pl_remote *r, struct pl_err *err)
+{
+	const struct pl_node *self = pl_registry_by_name(r->registry, r->node);
+	struct pl_carrier_config cfg = {
+		.node = r->node,
+		.connections = r->connections,
+		.base = r->base,
+		.cb = { .admit = admit_cb,
+			.up = up_cb,
+			.down = down_cb,
+			.message = message_cb,
+			.notify = notify_cb },
+		.arg = r,
+	};
+	int rc;
+
+	if (!self)
+		return 0;
+	cfg.listen_addr = self->address;
+	cfg.port = r->port ? r->port : self->port;
+	rc = pl_carrier_create(r->ops, &cfg, &r->carrier, err);
+	if (rc < 0) {
+		r->carrier = NULL;
+		return rc;
+	}
+	r->self = *self;
+	pl_info("carrier=%s: other nodes reach this one at port %u",
+		r->ops->name, r->carrier->port);
+	return 0;
+}
+
+static void carrier_stop(struct pl_remote *r)
+{
+	struct pl_rnode *n, *tmp;
+
+	HASH_ITER(hh, r->nodes, n, tmp)
+		pl_rnode_free(n);
+	if (r->carrier)
+		pl_carrier_destroy(r->carrier);
+	r->carrier = NULL;
+}
+
+/* --- created, updated, destroyed ----------------------------------------- */
+
+static const struct pl_carrier_ops *carrier_by_name(const char *name)
+{
+	static const struct pl_carrier_ops *const all[] = { &pl_carrier_tcp };
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++) {
+		if (!strcmp(all[i]->name, name))
+			return all[i];
+	}
+	return NULL;
+}
 
 int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 		     struct pl_err *err)
 {
-	struct pl_remote *r = calloc(1, sizeof(*r));
+	const struct pl_carrier_ops *ops = carrier_by_name(cfg->carrier);
+	struct pl_remote *r;
+	int rc;
 
+	if (!ops)
+		return pl_err_set(err, EINVAL, "there is no carrier \"%s\"; "
+				  "this agent has: tcp", cfg->carrier);
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return pl_err_set(err, ENOMEM, "out of memory");
+	r->base = cfg->base;
+	r->broker = cfg->broker;
 	r->node = cfg->node;
+	r->ops = ops;
+	r->port = cfg->port;
+	r->connections = cfg->connections;
 	r->registry = cfg->registry;
+	rc = carrier_start(r, err);
+	if (rc < 0) {
+		free(r);
+		return rc;
+	}
 	*out = r;
 	return 0;
 }
 
 void pl_remote_destroy(struct pl_remote *r)
 {
+	struct pl_rown *own, *tmp;
+
+	r->ending = true;
+	carrier_stop(r);
+	HASH_ITER(hh, r->owns, own, tmp)
+		pl_rown_free(own);
 	free(r);
 }
 
 void pl_remote_update(struct pl_remote *r, const struct pl_registry *now)
 {
+	const struct pl_node *self = pl_registry_by_name(now, r->node);
+	struct pl_rnode *n, *tmp;
+	struct pl_err err;
+
 	r->registry = now;
-}
-
-static int unreachable(const char *node, struct pl_err *err)
-{
-	return pl_err_set(err, EHOSTUNREACH,
-			  "node %s can't be reached: this agent was built "
-			  "without a carrier", node);
-}
-
-int pl_remote_connect(struct pl_remote *r, const struct pl_remote_lane *lane,
-		      pl_remote_lane_done *done, void *arg, struct pl_err *err)
-{
-	(void)r;
-	(void)done;
-	(void)arg;
-	return unreachable(lane->node->name, err);
-}
-
-void pl_remote_lane_close(struct pl_remote *r, uint64_t id, bool died)
-{
-	(void)r;
-	(void)id;
-	(void)died;
-}
-
-int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *o,
-			  pl_remote_region_done *done, void *arg,
-			  struct pl_err *err)
-{
-	(void)r;
-	(void)done;
-	(void)arg;
-	return unreachable(o->node->name, err);
-}
-
-void pl_remote_region_put(struct pl_remote *r, uint64_t id)
-{
-	(void)r;
-	(void)id;
-}
-
-void pl_remote_region_gone(struct pl_remote *r, uint64_t region_id, bool died)
-{
-	(void)r;
-	(void)region_id;
-	(void)died;
+	if (r->carrier && (!self ||
+			   !pl_addr_equal(&self->address, &r->self.address) ||
+			   (!r->port && self->port != r->self.port))) {
+		pl_info("node=%s: its address has changed, lanes to other "
+			"nodes end", r->node);
+		carrier_stop(r);
+	}
+	if (!r->carrier && carrier_start(r, &err) < 0)
+		pl_error("no lanes to other nodes: %s", err.msg);
+	HASH_ITER(hh, r->nodes, n, tmp) {
+		if (!pl_registry_by_name(now, n->name))
+			pl_rnode_free(n);
+		else if (n->peer && !n->is_up)
+			pl_rnode_want(n, &err);
+	}
 }
 
 void pl_remote_nodes(struct pl_remote *r,
@@ -88,13 +244,30 @@ void pl_remote_nodes(struct pl_remote *r,
 		     void *arg)
 {
 	for (size_t i = 0; i < r->registry->n; i++) {
-		struct pl_remote_node n = {
-			.name = r->registry->nodes[i].name,
-			.carrier = "none",
-			.state = "down: no carrier",
-		};
+		const char *name = r->registry->nodes[i].name;
+		struct pl_remote_node out = { .name = name,
+					      .carrier = r->ops->name,
+					      .state = "idle" };
+		struct pl_carrier_stats st = { 0 };
+		struct pl_rnode *n;
+		char state[64];
 
-		if (strcmp(n.name, r->node))
-			fn(&n, arg);
+		if (!strcmp(name, r->node))
+			continue;
+		HASH_FIND_STR(r->nodes, name, n);
+		if (n && n->is_up)
+			out.state = "up";
+		else if (n && n->reason) {
+			pl_format(state, sizeof(state), "down: %s",
+				  strerror(-n->reason));
+			out.state = state;
+		}
+		if (n && n->peer)
+			pl_carrier_stats(n->peer, &st);
+		out.lanes = n ? HASH_COUNT(n->lanes) : 0;
+		out.replicas = n ? HASH_COUNT(n->reps) : 0;
+		out.sent_bytes = st.put_bytes;
+		out.received_bytes = st.received_bytes;
+		fn(&out, arg);
 	}
 }

@@ -36,8 +36,9 @@
  * All calls are made on the event loop's thread. A request function returns 0,
  * and then done runs exactly once, later (never before it has returned), unless
  * the id was closed first; or it returns -errno with err filled, and done never
- * runs. A status given to done is 0 or -errno, and then text says why and what
- * to do; it is shown to the user of the pod.
+ * runs. Within done, and within the calls of broker.h that say that something
+ * ended, no other id may be closed. A status given to done is 0 or -errno, and
+ * then text says why and what to do; it is shown to the user of the pod.
  */
 #ifndef DAEMONSET_REMOTE_H
 #define DAEMONSET_REMOTE_H

@@ -1,0 +1,612 @@
+/*
+ * daemonset/remote_lane.c - lanes to other nodes: opened, resumed, ended
+ *
+ * Theory of operation
+ *
+ * peer_wire.h has the messages. A lane here has the pod's own segment, mapped
+ * read-only, and a replica of the peer pod's segment, which the other node
+ * writes with puts under in_key; what the pod writes is put under out_key
+ * (remote_pump.c).
+ *
+ * A lane ends when one pod's end is over. That pod's agent sends what is left
+ * in the ring, then counters with a final state, then LANE_END. The other agent
+ * thereby knows that the replica is final: it tells its pod (wait words,
+ * broker, doorbell hang-up), answers LANE_END and forgets the lane. So a lane
+ * lives in an agent as long as puts may arrive for it or bytes of it have to be
+ * sent, and no longer.
+ *
+ * When the connection is lost, lanes that are not open on both sides fail, the
+ * others wait. After it came back each side says how far its replica has come
+ * (LANE_SYNC), which both repairs whatever message was lost and tells the other
+ * where to go on. Nothing is put before that.
+ */
+#include "daemonset/remote_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/log.h"
+#include "common/util.h"
+
+static void timer_cb(evutil_socket_t fd, short what, void *arg);
+
+/* --- made and freed ------------------------------------------------------ */
+
+static struct pl_rlane *lane_find(struct pl_rnode *n, uint64_t no, bool opener)
+{
+	uint64_t key = no << 1 | opener;
+	struct pl_rlane *l;
+
+	HASH_FIND(hh, n->lanes, &key, sizeof(key), l);
+	return l;
+}
+
+/* The lane that a message is about: its sender is the other side. */
+static struct pl_rlane *lane_of(struct pl_rnode *n, const struct pl_peer_hdr *h)
+{
+	return lane_find(n, h->no, !(h->flags & PL_PEER_OPENER));
+}
+
+static void id_set(struct pl_rlane *l, uint64_t id)
+{
+	struct pl_remote *r = l->node->r;
+
+	if (l->id)
+		HASH_DELETE(hh_id, r->lanes, l);
+	l->id = id;
+	if (id)
+		HASH_ADD(hh_id, r->lanes, id, sizeof(l->id), l);
+}
+
+static void lane_free(struct pl_rlane *l)
+{
+	struct event *ev[] = { l->ev_bell, l->ev_timer, l->ev_pump };
+
+	id_set(l, 0);
+	HASH_DELETE(hh, l->node->lanes, l);
+	if (l->in_key)
+		pl_carrier_revoke(l->node->peer, l->in_key);
+	if (l->source)
+		pl_carrier_source_end(l->node->peer, l->source);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(ev); i++) {
+		if (ev[i])
+			event_free(ev[i]);
+	}
+	/* The pod sees the hang-up after it sees the final state. */
+	pl_close_fd(&l->bell);
+	pl_seg_close(&l->own);
+	pl_seg_close(&l->rep);
+	free(l);
+}
+
+static struct pl_rlane *lane_new(struct pl_rnode *n, uint64_t no, bool opener,
+				 enum pl_rlane_state state)
+{
+	struct pl_rlane *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->sink.notify = pl_rlane_notify;
+	l->node = n;
+	l->no = no;
+	l->opener = opener;
+	l->key = no << 1 | opener;
+	l->state = state;
+	l->bell = -1;
+	l->own = l->rep = PL_SEG_NONE;
+	HASH_ADD(hh, n->lanes, key, sizeof(l->key), l);
+	l->ev_timer = event_new(n->r->base, -1, 0, timer_cb, l);
+	l->ev_pump = event_new(n->r->base, -1, 0, pl_rlane_pump_cb, l);
+	if (!l->ev_timer || !l->ev_pump) {
+		lane_free(l);
+		return NULL;
+	}
+	return l;
+}
+
+static uint32_t flags_of(const struct pl_rlane *l)
+{
+	return l->opener ? PL_PEER_OPENER : 0;
+}
+
+static void key_send(struct pl_rlane *l, enum pl_peer_type type)
+{
+	const struct pl_lane_seg *rep = l->rep.base;
+	struct pl_peer_lane_key m = {
+		.h = pl_peer_head(type, sizeof(m), l->no, flags_of(l)),
+		.key = l->in_key,
+	};
+
+	if (type == PL_PEER_LANE_ACCEPT)
+		m.ring_bytes = (uint32_t)l->own.data_bytes;
+	if (type == PL_PEER_LANE_SYNC)
+		m.have = atomic_load_explicit(&rep->head, memory_order_relaxed);
+	pl_rnode_send(l->node, &m, sizeof(m), 0);
+}
+
+static void end_answer(struct pl_rnode *n, uint64_t no, uint32_t flags)
+{
+	struct pl_peer_hdr h = pl_peer_head(PL_PEER_LANE_END, sizeof(h), no,
+					    flags);
+
+	pl_rnode_send(n, &h, sizeof(h), 0);
+}
+
+void pl_rlane_end_send(struct pl_rlane *l)
+{
+	struct pl_peer_hdr h = pl_peer_head(PL_PEER_LANE_END, sizeof(h), l->no,
+					    flags_of(l));
+
+	if (l->end_sent)
+		return;
+	l->end_sent = true;
+	pl_rnode_send(l->node, &h, sizeof(h), l->out_key);
+}
+
+/* The replica says that the peer is gone, if it does not say so already. */
+static void final_state(struct pl_rlane *l)
+{
+	struct pl_lane_seg *rep = l->rep.base;
+
+	if (!rep)
+		return;
+	if (atomic_load_explicit(&rep->state, memory_order_relaxed) <
+	    PL_STATE_CLOSED)
+		/* Pairs with the acquire of the pod's library. */
+		atomic_store_explicit(&rep->state, PL_STATE_DEAD,
+				      memory_order_release);
+	if (l->bell >= 0)
+		pl_rlane_ring(l);
+}
+
+/* The other side is over: tell pod and broker, and forget the lane. */
+static void lane_over(struct pl_rlane *l)
+{
+	struct pl_remote *r = l->node->r;
+	uint64_t id = l->id;
+
+	final_state(l);
+	lane_free(l);
+	if (id && !r->ending)
+		pl_broker_lane_ended(r->broker, id);
+}
+
+/* A lane that pl_remote_connect began does not come about. */
+static void lane_fail(struct pl_rlane *l, int status, const char *text)
+{
+	pl_remote_lane_done *done = l->done;
+	bool quiet = l->node->r->ending;
+	void *arg = l->arg;
+
+	lane_free(l);
+	if (!quiet)
+		done(arg, status, text, NULL);
+}
+
+static void unreachable(struct pl_rlane *l)
+{
+	struct pl_err err;
+	int reason = l->node->reason ? l->node->reason : -ETIMEDOUT;
+
+	pl_err_set(&err, EHOSTUNREACH, "the agent of node %s can't be reached: "
+		   "%s", l->node->name, strerror(-reason));
+	lane_fail(l, -EHOSTUNREACH, err.msg);
+}
+
+static void timer_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct pl_rlane *l = arg;
+
+	(void)fd;
+	(void)what;
+	switch (l->state) {
+	case PL_RLANE_WAITING:
+		unreachable(l);
+		break;
+	case PL_RLANE_ASKED:
+		end_answer(l->node, l->no, PL_PEER_OPENER);
+		lane_fail(l, -ETIMEDOUT, "nobody accepted the lane in time");
+		break;
+	case PL_RLANE_INCOMING:
+		break;
+	case PL_RLANE_OPEN:
+		l->tick = true;
+		pl_rlane_pump(l);
+		break;
+	}
+}
+
+/* Replica, its key, doorbell. *theirs: the pod's end, the caller's. */
+static int lane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
+		      struct pl_err *err)
+{
+	int fds[2], rc = pl_seg_lane_create(ring_bytes, &l->rep, err);
+
+	if (rc < 0)
+		return rc;
+	rc = pl_carrier_expose(l->node->peer, l->rep.fd, l->rep.base,
+			       PL_SEG_CTL_BYTES + (size_t)ring_bytes, &l->sink,
+			       &l->in_key);
+	if (rc < 0)
+		return pl_err_set(err, -rc, "cannot make a lane: %s",
+				  strerror(-rc));
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+		       fds) < 0)
+		return pl_err_sys(err, "cannot make a doorbell");
+	l->bell = fds[0];
+	*theirs = fds[1];
+	l->ev_bell = event_new(l->node->r->base, l->bell, EV_READ | EV_PERSIST,
+			       pl_rlane_bell_cb, l);
+	if (!l->ev_bell)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int own_open(struct pl_rlane *l, int seg_fd, uint32_t ring_bytes,
+		    struct pl_err *err)
+{
+	int fd = fcntl(seg_fd, F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0)
+		return pl_err_sys(err, "cannot keep a segment");
+	return pl_seg_lane_open(fd, ring_bytes, &l->own, err);
+}
+
+static int lane_start(struct pl_rlane *l, struct pl_err *err)
+{
+	int rc = pl_carrier_source(l->node->peer, l->own.fd, l->own.base,
+				   PL_SEG_CTL_BYTES + l->own.data_bytes,
+				   &l->source);
+
+	if (rc == 0 && event_add(l->ev_bell, NULL) < 0)
+		rc = -ENOMEM;
+	if (rc < 0)
+		return pl_err_set(err, -rc, "cannot start a lane: %s",
+				  strerror(-rc));
+	event_del(l->ev_timer);
+	l->state = PL_RLANE_OPEN;
+	l->stale = true;
+	return 0;
+}
+
+/* --- the opener ---------------------------------------------------------- */
+
+static void ask(struct pl_rlane *l)
+{
+	l->state = PL_RLANE_ASKED;
+	pl_rnode_send(l->node, &l->ask, sizeof(l->ask), 0);
+	event_del(l->ev_timer);
+	if (l->ask.timeout_ms >= 0)
+		pl_rtimer(l->ev_timer, l->ask.timeout_ms);
+}
+
+static int ask_make(struct pl_peer_lane_open *m, uint64_t no,
+		    const struct pl_remote_lane *lane, struct pl_err *err)
+{
+	m->h = pl_peer_head(PL_PEER_LANE_OPEN, sizeof(*m), no, PL_PEER_OPENER);
+	m->ring_bytes = lane->ring_bytes;
+	m->timeout_ms = lane->timeout_ms;
+	pl_peer_addr_make(&m->src, &lane->src);
+	pl_peer_addr_make(&m->dst, &lane->dst);
+	if (pl_peer_name_make(m->ns, sizeof(m->ns), lane->src_ns) < 0 ||
+	    pl_peer_name_make(m->service, sizeof(m->service),
+			      lane->service) < 0)
+		return pl_err_set(err, EINVAL, "a name is too long");
+	return 0;
+}
+
+int pl_remote_connect(struct pl_remote *r, const struct pl_remote_lane *lane,
+		      pl_remote_lane_done *done, void *arg, struct pl_err *err)
+{
+	struct pl_rnode *n = pl_rnode_get(r, lane->node->name);
+	struct pl_rlane *l;
+	int rc;
+
+	if (!n)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = pl_rnode_want(n, err);
+	if (rc < 0)
+		return rc;
+	l = lane_new(n, ++r->last_no, true, PL_RLANE_WAITING);
+	if (!l)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = ask_make(&l->ask, l->no, lane, err);
+	if (rc == 0)
+		rc = own_open(l, lane->seg_fd, lane->ring_bytes, err);
+	if (rc < 0) {
+		lane_free(l);
+		return rc;
+	}
+	id_set(l, lane->id);
+	l->done = done;
+	l->arg = arg;
+	if (n->is_up)
+		ask(l);
+	else
+		pl_rtimer(l->ev_timer, lane->timeout_ms < 0 ?
+			  PL_REMOTE_REACH_MS :
+			  PL_MIN(lane->timeout_ms, PL_REMOTE_REACH_MS));
+	return 0;
+}
+
+void pl_rlane_on_accept(struct pl_rnode *n, const void *msg)
+{
+	struct pl_rlane *l;
+	struct pl_peer_lane_key m;
+	struct pl_remote_lane_up up = { .replica_fd = -1, .bell_fd = -1 };
+	struct pl_err err;
+	int rc;
+
+	memcpy(&m, msg, sizeof(m));
+	l = lane_of(n, &m.h);
+	if (!l || !l->opener || l->state != PL_RLANE_ASKED) {
+		end_answer(n, m.h.no, PL_PEER_OPENER);
+		return;
+	}
+	rc = m.key && pl_ring_bytes_valid(m.ring_bytes) ? 0 :
+		pl_err_set(&err, EPROTO, "node %s accepted the lane in a way "
+			   "that is not understood", n->name);
+	if (rc == 0)
+		rc = lane_equip(l, m.ring_bytes, &up.bell_fd, &err);
+	if (rc == 0)
+		rc = lane_start(l, &err);
+	if (rc < 0) {
+		pl_close_fd(&up.bell_fd);
+		end_answer(n, m.h.no, PL_PEER_OPENER);
+		lane_fail(l, rc, err.msg);
+		return;
+	}
+	l->out_key = m.key;
+	key_send(l, PL_PEER_LANE_READY);
+	up.replica_fd = l->rep.fd;
+	up.ring_bytes = m.ring_bytes;
+	up.path = n->r->ops->name;
+	pl_rtimer(l->ev_pump, 0);
+	/* May close the lane, which frees it later. */
+	l->done(l->arg, 0, NULL, &up);
+	pl_close_fd(&up.bell_fd);
+}
+
+void pl_rlane_on_refuse(struct pl_rnode *n, const void *msg)
+{
+	const struct pl_peer_refuse *m = msg;
+	char text[PL_PEER_TEXT];
+	struct pl_rlane *l = lane_find(n, m->h.no, true);
+	int code = m->code;
+
+	if (!l || l->state != PL_RLANE_ASKED)
+		return;
+	pl_peer_text(text, m->text);
+	lane_fail(l, code > 0 && code < 4096 ? -code : -EPROTO, text);
+}
+
+/* --- the acceptor -------------------------------------------------------- */
+
+static void incoming_done(void *arg, int status, const char *text, int seg_fd,
+			  uint32_t ring_bytes)
+{
+	struct pl_rlane *l = arg;
+	struct pl_rnode *n = l->node;
+	struct pl_err err;
+	uint64_t id = l->id;
+	int rc = status;
+
+	if (status < 0) {
+		id_set(l, 0);
+		pl_err_set(&err, -status, "%s", text ? text : "refused");
+	} else {
+		rc = own_open(l, seg_fd, ring_bytes, &err);
+		if (rc == 0)
+			rc = lane_start(l, &err);
+	}
+	if (rc == 0) {
+		key_send(l, PL_PEER_LANE_ACCEPT);
+		return;
+	}
+	pl_peer_refuse_send(n, PL_PEER_LANE_REFUSE, l->no, rc, err.msg);
+	final_state(l);
+	lane_free(l);
+	if (status == 0)
+		pl_broker_lane_ended(n->r->broker, id);
+}
+
+static int incoming(struct pl_rlane *l, const struct pl_peer_lane_open *m,
+		    struct pl_err *err)
+{
+	struct pl_broker_incoming in = {
+		.src_ns = m->ns,
+		.service = m->service,
+		.ring_bytes = m->ring_bytes,
+		.timeout_ms = m->timeout_ms,
+		.path = l->node->r->ops->name,
+	};
+	pl_auto_fd theirs = -1;
+	uint64_t id;
+	int rc;
+
+	if (pl_peer_addr_take(&m->src, &in.src) < 0 ||
+	    pl_peer_addr_take(&m->dst, &in.dst) < 0 ||
+	    !pl_peer_name_ok(m->ns, sizeof(m->ns), true) ||
+	    !pl_peer_name_ok(m->service, sizeof(m->service), false) ||
+	    !pl_ring_bytes_valid(m->ring_bytes) || m->timeout_ms < -1)
+		return pl_err_set(err, EPROTO, "a request for a lane that is "
+				  "not understood");
+	rc = lane_equip(l, m->ring_bytes, &theirs, err);
+	if (rc < 0)
+		return rc;
+	in.replica_fd = l->rep.fd;
+	in.bell_fd = theirs;
+	rc = pl_broker_incoming(l->node->r->broker, &in, incoming_done, l, &id,
+				err);
+	if (rc == 0)
+		id_set(l, id);
+	return rc;
+}
+
+void pl_rlane_on_open(struct pl_rnode *n, const void *msg)
+{
+	struct pl_peer_lane_open m;
+	struct pl_rlane *l;
+	struct pl_err err;
+	int rc;
+
+	memcpy(&m, msg, sizeof(m));
+	if (!(m.h.flags & PL_PEER_OPENER) || m.h.no >> 62 ||
+	    lane_find(n, m.h.no, false)) {
+		pl_warn("node=%s: a LANE_OPEN out of order", n->name);
+		return;
+	}
+	l = lane_new(n, m.h.no, false, PL_RLANE_INCOMING);
+	rc = l ? incoming(l, &m, &err) : pl_err_set(&err, ENOMEM,
+						    "out of memory");
+	if (rc == 0)
+		return;
+	pl_peer_refuse_send(n, PL_PEER_LANE_REFUSE, m.h.no, rc, err.msg);
+	if (l)
+		lane_free(l);
+}
+
+/* The key of the replica there: puts can begin. */
+void pl_rlane_on_ready(struct pl_rnode *n, const void *msg)
+{
+	const struct pl_peer_lane_key *m = msg;
+	struct pl_rlane *l = lane_of(n, &m->h);
+
+	if (!l || l->opener || l->state != PL_RLANE_OPEN || l->out_key ||
+	    !m->key) {
+		end_answer(n, m->h.no, 0);
+		return;
+	}
+	l->out_key = m->key;
+	pl_rlane_pump(l);
+}
+
+/* --- resumed, ended ------------------------------------------------------ */
+
+void pl_rlane_on_sync(struct pl_rnode *n, const void *msg)
+{
+	const struct pl_peer_lane_key *m = msg;
+	struct pl_rlane *l = lane_of(n, &m->h);
+	uint64_t back;
+
+	if (!l || l->state != PL_RLANE_OPEN) {
+		end_answer(n, m->h.no, m->h.flags ^ PL_PEER_OPENER);
+		return;
+	}
+	/* Their replica may lack what was sent, at most a ring of it. */
+	back = l->sent - m->have;
+	if (!m->key || (l->out_key && l->out_key != m->key) ||
+	    back > l->own.data_bytes) {
+		pl_warn("node=%s lane=%llu: resumed in a way that is not "
+			"understood", n->name, (unsigned long long)l->id);
+		l->out_key = m->key;
+		pl_rlane_end_send(l);
+		lane_over(l);
+		return;
+	}
+	l->out_key = m->key;
+	l->sent = m->have;
+	l->stale = true;
+	l->end_sent = false;
+	l->paused = false;
+	l->blocked = false;
+	pl_rlane_pump(l);
+}
+
+void pl_rlane_on_end(struct pl_rnode *n, const void *msg)
+{
+	struct pl_rlane *l = lane_of(n, msg);
+
+	if (!l)
+		return;
+	switch (l->state) {
+	case PL_RLANE_WAITING:
+	case PL_RLANE_ASKED:
+		lane_fail(l, -ECONNRESET, "the other node gave the lane up");
+		break;
+	case PL_RLANE_INCOMING:
+		lane_over(l);
+		break;
+	case PL_RLANE_OPEN:
+		pl_rlane_end_send(l);
+		lane_over(l);
+		break;
+	}
+}
+
+void pl_rlane_up(struct pl_rlane *l)
+{
+	if (l->state == PL_RLANE_WAITING)
+		ask(l);
+	else if (l->state == PL_RLANE_OPEN)
+		key_send(l, PL_PEER_LANE_SYNC);
+}
+
+void pl_rlane_down(struct pl_rlane *l)
+{
+	switch (l->state) {
+	case PL_RLANE_WAITING:
+	case PL_RLANE_ASKED:
+		unreachable(l);
+		break;
+	case PL_RLANE_INCOMING:
+		lane_over(l);
+		break;
+	case PL_RLANE_OPEN:
+		l->paused = true;
+		break;
+	}
+}
+
+void pl_rlane_lost(struct pl_rlane *l)
+{
+	if (l->state == PL_RLANE_WAITING || l->state == PL_RLANE_ASKED)
+		unreachable(l);
+	else
+		lane_over(l);
+}
+
+void pl_rlane_hangup(struct pl_rlane *l)
+{
+	const struct pl_lane_seg *own = l->own.base;
+
+	event_del(l->ev_bell);
+	if (l->closing)
+		return;
+	l->closing = true;
+	/* Pairs with the release of pl_lane_close in the pod. */
+	l->died = atomic_load_explicit(&own->state, memory_order_acquire) !=
+		  PL_STATE_CLOSED;
+}
+
+void pl_remote_lane_close(struct pl_remote *r, uint64_t id, bool died)
+{
+	struct pl_rlane *l;
+
+	HASH_FIND(hh_id, r->lanes, &id, sizeof(id), l);
+	if (!l)
+		return;
+	id_set(l, 0);
+	switch (l->state) {
+	case PL_RLANE_ASKED:
+		end_answer(l->node, l->no, PL_PEER_OPENER);
+		lane_free(l);
+		break;
+	case PL_RLANE_WAITING:
+		lane_free(l);
+		break;
+	case PL_RLANE_INCOMING:
+		pl_peer_refuse_send(l->node, PL_PEER_LANE_REFUSE, l->no,
+				    -ECONNREFUSED, "the listener has gone");
+		lane_free(l);
+		break;
+	case PL_RLANE_OPEN:
+		if (!l->closing)
+			l->died = died;
+		l->closing = true;
+		pl_rlane_pump(l);
+		break;
+	}
+}

@@ -1,0 +1,539 @@
+/*
+ * daemonset/remote_own.c - regions of this node that other nodes follow
+ *
+ * Theory of operation
+ *
+ * A subscription (pl_rsub) is one node that has a replica of a region. It is
+ * led from version to version by jobs: a job is a set of ranges and the version
+ * that the replica has when they are there. The ranges are put, then the
+ * counters (version, state) with notify, then the next job begins at once: a
+ * region that is published in small ranges streams.
+ *
+ * A job takes from the publish log as many versions as make up JOB_BYTES, with
+ * ranges merged. When what is behind exceeds the region's size, as ranges were
+ * published again and again, one job takes all of it. The log is a ring that
+ * the owner overwrites: an entry is copied, and it counts only if the version,
+ * read after it (acquire, pairs with the owner's release of entries and
+ * version), says that it had not been overwritten. A subscription that is
+ * behind by PL_REGION_LOG or more gets everything.
+ *
+ * Bytes may be newer than the version that they are put with: the owner's
+ * contract is with its readers (see pl_region_publish), not with us.
+ *
+ * The agent sleeps by the watch word, one for all subscriptions of a region: a
+ * fresh number, fence, look again; the owner rings the bell once per number.
+ *
+ * A subscription ends with its connection; the other side subscribes again,
+ * from the version that it has. When the region has ended, what was published
+ * is still sent (we have our own mapping), then the final state, then
+ * REGION_END.
+ */
+#include "daemonset/remote_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/log.h"
+#include "common/util.h"
+
+#define JOB_BYTES (1u << 20)
+#define RETRY_MS 5
+#define ROUNDS 64
+
+struct counters_line {
+	uint64_t version, state;
+};
+_Static_assert(sizeof(struct counters_line) == PL_REGION_COUNTERS_BYTES,
+	       "one put of words");
+
+static void sub_pump(struct pl_rsub *s);
+
+/* --- subscriptions and regions ------------------------------------------- */
+
+static void own_put(struct pl_rown *own)
+{
+	if (!own->subs)
+		pl_rown_free(own);
+}
+
+void pl_rown_free(struct pl_rown *own)
+{
+	if (!own->gone)
+		HASH_DELETE(hh, own->r->owns, own);
+	if (own->watch)
+		atomic_store_explicit(&own->watch->wait, 0,
+				      memory_order_relaxed);
+	if (own->ev_bell)
+		event_free(own->ev_bell);
+	pl_seg_close(&own->seg);
+	free(own);
+}
+
+static void sub_free(struct pl_rsub *s)
+{
+	HASH_DELETE(hh, s->node->subs, s);
+	DL_DELETE(s->own->subs, s);
+	if (s->source)
+		pl_carrier_source_end(s->node->peer, s->source);
+	if (s->ev_pump)
+		event_free(s->ev_pump);
+	free(s);
+}
+
+static void end_send(struct pl_rnode *n, uint64_t no, bool died, uint64_t key)
+{
+	struct pl_peer_region_end m = {
+		.h = pl_peer_head(PL_PEER_REGION_END, sizeof(m), no, 0),
+		.died = died,
+	};
+
+	pl_rnode_send(n, &m, sizeof(m), key);
+}
+
+/* Puts that are queued are dropped; may free the region. */
+static void sub_drop(struct pl_rsub *s)
+{
+	struct pl_rown *own = s->own;
+
+	sub_free(s);
+	own_put(own);
+}
+
+/* --- jobs ---------------------------------------------------------------- */
+
+static uint64_t version_now(const struct pl_rsub *s)
+{
+	const struct pl_region_seg *seg = s->own->seg.base;
+
+	/* Pairs with the owner's release in pl_region_publish. */
+	return atomic_load_explicit(&seg->version, memory_order_acquire);
+}
+
+/* The entry of version v + 1; not checked against the log's overrun. */
+static struct pl_rrange entry(const struct pl_rsub *s, uint64_t v)
+{
+	const struct pl_region_seg *seg = s->own->seg.base;
+	const struct pl_region_range *e = &seg->log[v % PL_REGION_LOG];
+
+	return (struct pl_rrange){
+		atomic_load_explicit(&e->offset, memory_order_acquire),
+		atomic_load_explicit(&e->len, memory_order_acquire),
+	};
+}
+
+static bool in_bounds(const struct pl_rsub *s, const struct pl_rrange *e)
+{
+	uint64_t size = s->own->seg.data_bytes;
+
+	return e->off <= size && e->len <= size - e->off;
+}
+
+/* Is what is behind more than the region has? */
+static bool repeats(const struct pl_rsub *s, uint64_t now)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t v = s->version; v < now; v++) {
+		struct pl_rrange e = entry(s, v);
+
+		if (in_bounds(s, &e))
+			sum += e.len;
+		if (sum > s->own->seg.data_bytes)
+			return true;
+	}
+	return false;
+}
+
+static void job_everything(struct pl_rsub *s, uint64_t now)
+{
+	s->n_job = pl_rrange_add(s->job, 0, 0, s->own->seg.data_bytes);
+	s->job_version = now;
+}
+
+/* Versions from the log, all of them or about JOB_BYTES. */
+static bool job_collect(struct pl_rsub *s, uint64_t now)
+{
+	bool all = now - s->version > 1 && repeats(s, now);
+	bool good = true;
+	uint64_t v;
+
+	s->n_job = 0;
+	for (v = s->version; v < now; v++) {
+		struct pl_rrange e = entry(s, v);
+
+		if (!in_bounds(s, &e)) {
+			good = false;
+			break;
+		}
+		s->n_job = pl_rrange_add(s->job, s->n_job, e.off, e.len);
+		if (!all && pl_rrange_bytes(s->job, s->n_job) >= JOB_BYTES) {
+			v++;
+			break;
+		}
+	}
+	s->job_version = v;
+	return good;
+}
+
+/* Returns whether there is a job; s->broken when the owner broke a rule. */
+static bool job_make(struct pl_rsub *s)
+{
+	uint64_t now = version_now(s), after;
+	bool good = true;
+
+	if (now == s->version)
+		return false;
+	if (now - s->version < PL_REGION_LOG)
+		good = job_collect(s, now);
+	atomic_thread_fence(memory_order_acquire);
+	after = version_now(s);
+	if (now < s->version || after < now) {
+		s->broken = true;
+		return false;
+	}
+	if (after - s->version >= PL_REGION_LOG)
+		job_everything(s, after);
+	else if (!good)
+		s->broken = true;
+	s->has_job = !s->broken;
+	s->at_job = 0;
+	return s->has_job;
+}
+
+/* --- putting ------------------------------------------------------------- */
+
+static void put_done(void *user, int status)
+{
+	struct pl_rsub *s = user;
+
+	s->n_puts--;
+	if (s->ended && s->n_puts == 0)
+		pl_rtimer(s->ev_pump, 0);
+	if (status < 0 || !s->blocked ||
+	    s->n_puts > PL_REMOTE_SUB_PUTS / 2)
+		return;
+	s->blocked = false;
+	pl_rtimer(s->ev_pump, 0);
+}
+
+static int put(struct pl_rsub *s, uint64_t off, const void *data, size_t len,
+	       unsigned int flags)
+{
+	int rc;
+
+	if (s->n_puts >= PL_REMOTE_SUB_PUTS) {
+		s->blocked = true;
+		return -EAGAIN;
+	}
+	rc = pl_carrier_put(s->node->peer, s->source, s->key, off, data, len,
+			    flags, put_done, s);
+	if (rc == 0) {
+		s->n_puts++;
+		return 0;
+	}
+	s->blocked = true;
+	if (s->n_puts == 0)
+		pl_rtimer(s->ev_pump, RETRY_MS);
+	return rc;
+}
+
+static int counters_put(struct pl_rsub *s, uint64_t version, uint64_t state)
+{
+	struct counters_line line = { version, state };
+
+	return put(s, PL_REGION_COUNTERS_OFF, &line, sizeof(line),
+		   PL_PUT_NOTIFY);
+}
+
+/* 0 when the job is done, -errno when it has to wait. */
+static int job_run(struct pl_rsub *s)
+{
+	int rc;
+
+	while (s->at_job < s->n_job) {
+		struct pl_rrange *e = &s->job[s->at_job];
+		size_t n = PL_MIN(e->len, (uint64_t)PL_REMOTE_CHUNK);
+
+		rc = put(s, PL_SEG_CTL_BYTES + e->off,
+			 (char *)pl_seg_data(&s->own->seg) + e->off, n, 0);
+		if (rc < 0)
+			return rc;
+		e->off += n;
+		e->len -= n;
+		if (e->len == 0)
+			s->at_job++;
+	}
+	rc = counters_put(s, s->job_version, PL_STATE_OPEN);
+	if (rc < 0)
+		return rc;
+	s->version = s->job_version;
+	s->has_job = false;
+	return 0;
+}
+
+/* --- sleeping ------------------------------------------------------------ */
+
+/* Returns whether there is still nothing to do. */
+static bool arm(struct pl_rsub *s)
+{
+	struct pl_rown *own = s->own;
+
+	if (!own->watch)
+		return version_now(s) == s->version;
+	if (!own->armed) {
+		if (++own->wait_no == 0)
+			own->wait_no = 1;
+		own->armed = true;
+		atomic_store_explicit(&own->watch->wait, own->wait_no,
+				      memory_order_relaxed);
+	}
+	/* Dekker, pairs with the owner's fence before it looks at wait. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return version_now(s) == s->version;
+}
+
+/* All of a region that is over has been put; s goes when that is sent. */
+static void finish(struct pl_rsub *s)
+{
+	bool died = s->own->died || s->broken;
+
+	if (s->broken)
+		pl_warn("region=%llu: its owner broke the rules of the publish "
+			"log", (unsigned long long)s->own->id);
+	if (counters_put(s, s->version, died ? PL_STATE_DEAD :
+					       PL_STATE_CLOSED) < 0)
+		return;
+	end_send(s->node, s->no, died, s->key);
+	s->ended = true;
+}
+
+static void sub_pump(struct pl_rsub *s)
+{
+	if (s->ended) {
+		if (s->n_puts == 0)
+			sub_drop(s);
+		return;
+	}
+	for (int i = 0; i < ROUNDS; i++) {
+		if (s->blocked)
+			return;
+		if (s->has_job || job_make(s)) {
+			if (job_run(s) < 0)
+				return;
+			continue;
+		}
+		if (s->broken || s->own->gone) {
+			finish(s);
+			return;
+		}
+		if (arm(s))
+			return;
+	}
+	/* An owner that publishes without end: others' turn. */
+	pl_rtimer(s->ev_pump, 0);
+}
+
+static void pump_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct pl_rsub *s = arg;
+
+	(void)fd;
+	(void)what;
+	s->blocked = false;
+	sub_pump(s);
+}
+
+static void bell_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct pl_rown *own = arg;
+	struct pl_rsub *s, *tmp;
+	char buf[64];
+	ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+
+	(void)what;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* The owner hung up: the broker says what that means. */
+	if (n <= 0)
+		event_del(own->ev_bell);
+	own->armed = false;
+	/* Pumping one may free it, and the region with the last one. */
+	DL_FOREACH_SAFE(own->subs, s, tmp)
+		sub_pump(s);
+}
+
+/* --- messages ------------------------------------------------------------ */
+
+static int own_get(struct pl_remote *r, const struct pl_broker_region *b,
+		   struct pl_rown **out, struct pl_err *err)
+{
+	struct pl_rown *own;
+	int fd, rc;
+
+	HASH_FIND(hh, r->owns, &b->id, sizeof(b->id), own);
+	*out = own;
+	if (own)
+		return 0;
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	own->r = r;
+	own->id = b->id;
+	own->seg = PL_SEG_NONE;
+	own->watch = b->watch;
+	HASH_ADD(hh, r->owns, id, sizeof(own->id), own);
+	fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
+	rc = fd < 0 ? pl_err_sys(err, "cannot keep a segment") :
+		      pl_seg_region_open(fd, b->size, &own->seg, err);
+	if (rc == 0) {
+		own->ev_bell = event_new(r->base, b->bell_fd,
+					 EV_READ | EV_PERSIST, bell_cb, own);
+		if (!own->ev_bell || event_add(own->ev_bell, NULL) < 0)
+			rc = pl_err_set(err, ENOMEM, "out of memory");
+	}
+	if (rc < 0) {
+		pl_rown_free(own);
+		return rc;
+	}
+	*out = own;
+	return 0;
+}
+
+static int find_take(struct pl_rnode *n, const struct pl_peer_region_find *m,
+		     struct pl_broker_region *b, struct pl_err *err)
+{
+	struct pl_addr owner, reader;
+
+	if (pl_peer_addr_take(&m->owner, &owner) < 0 ||
+	    (m->reader.family && pl_peer_addr_take(&m->reader, &reader) < 0) ||
+	    !pl_peer_name_ok(m->ns, sizeof(m->ns), true) ||
+	    !pl_peer_name_ok(m->name, sizeof(m->name), false))
+		return pl_err_set(err, EPROTO, "a request for a region that is "
+				  "not understood");
+	return pl_broker_region_lookup(n->r->broker, &owner, m->name, m->ns, b,
+				       err);
+}
+
+void pl_rown_on_find(struct pl_rnode *n, const void *msg)
+{
+	const struct pl_peer_region_find *m = msg;
+	struct pl_peer_region_found a = {
+		.h = pl_peer_head(PL_PEER_REGION_FOUND, sizeof(a), m->h.no, 0),
+	};
+	struct pl_broker_region b;
+	struct pl_err err;
+	int rc = find_take(n, m, &b, &err);
+
+	if (rc < 0) {
+		pl_peer_refuse_send(n, PL_PEER_REGION_REFUSE, m->h.no, rc,
+				    err.msg);
+		return;
+	}
+	a.region = b.id;
+	a.size = b.size;
+	pl_rnode_send(n, &a, sizeof(a), 0);
+}
+
+static int sub_new(struct pl_rnode *n, struct pl_rown *own,
+		   const struct pl_peer_region_sub *m, struct pl_rsub **out,
+		   struct pl_err *err)
+{
+	struct pl_rsub *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	s->node = n;
+	s->own = own;
+	s->no = m->f.h.no;
+	s->key = m->key;
+	s->version = m->have;
+	HASH_ADD(hh, n->subs, no, sizeof(s->no), s);
+	DL_APPEND(own->subs, s);
+	s->ev_pump = event_new(n->r->base, -1, 0, pump_cb, s);
+	rc = s->ev_pump ? pl_carrier_source(n->peer, own->seg.fd,
+					    own->seg.base, own->seg.map_bytes,
+					    &s->source) : -ENOMEM;
+	if (rc < 0) {
+		sub_free(s);
+		return pl_err_set(err, -rc, "cannot follow a region: %s",
+				  strerror(-rc));
+	}
+	*out = s;
+	return 0;
+}
+
+void pl_rown_on_sub(struct pl_rnode *n, const void *msg)
+{
+	struct pl_peer_region_sub m;
+	struct pl_broker_region b;
+	struct pl_rown *own = NULL;
+	struct pl_rsub *s;
+	struct pl_err err;
+	int rc;
+
+	memcpy(&m, msg, sizeof(m));
+	HASH_FIND(hh, n->subs, &m.f.h.no, sizeof(m.f.h.no), s);
+	if (s) {
+		pl_warn("node=%s: a REGION_SUB out of order", n->name);
+		return;
+	}
+	rc = find_take(n, &m.f, &b, &err);
+	if (rc == 0 && (b.id != m.region || !m.key))
+		rc = pl_err_set(&err, ESTALE, "it was created anew");
+	if (rc == 0)
+		rc = own_get(n->r, &b, &own, &err);
+	if (rc == 0)
+		rc = sub_new(n, own, &m, &s, &err);
+	if (rc == 0) {
+		sub_pump(s);
+		return;
+	}
+	pl_info("node=%s: does not follow a region any more: %s", n->name,
+		err.msg);
+	end_send(n, m.f.h.no, true, 0);
+	if (own)
+		own_put(own);
+}
+
+void pl_rown_on_unsub(struct pl_rnode *n, const void *msg)
+{
+	const struct pl_peer_hdr *h = msg;
+	struct pl_rsub *s;
+
+	HASH_FIND(hh, n->subs, &h->no, sizeof(h->no), s);
+	if (!s)
+		return;
+	if (!s->ended)
+		end_send(n, s->no, false, s->key);
+	sub_drop(s);
+}
+
+void pl_rown_down(struct pl_rnode *n)
+{
+	struct pl_rsub *s, *tmp;
+
+	HASH_ITER(hh, n->subs, s, tmp)
+		sub_drop(s);
+}
+
+void pl_remote_region_gone(struct pl_remote *r, uint64_t id, bool died)
+{
+	struct pl_rown *own;
+	struct pl_rsub *s, *tmp;
+
+	HASH_FIND(hh, r->owns, &id, sizeof(id), own);
+	if (!own)
+		return;
+	HASH_DELETE(hh, r->owns, own);
+	own->gone = true;
+	own->died = died;
+	own->watch = NULL;
+	/* The bell is closed after this call. */
+	event_free(own->ev_bell);
+	own->ev_bell = NULL;
+	DL_FOREACH_SAFE(own->subs, s, tmp)
+		sub_pump(s);
+}
