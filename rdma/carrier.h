@@ -231,7 +231,8 @@ static inline void pl_carrier_source_end(struct pl_carrier_peer *p,
  * or empty.
  *
  * A put of at most PL_PUT_WORDS_MAX bytes is copied at once and needs no source
- * (0), so that counters can be put as they were checked, from the stack.
+ * (0), so that counters can be put as they were checked, from the stack; with a
+ * source it ends with that all the same.
  */
 static inline int pl_carrier_put(struct pl_carrier_peer *p, uint64_t source,
 				 uint64_t key, uint64_t offset,

@@ -190,7 +190,7 @@ int pl_tcp_put(struct pl_carrier_peer *base, uint64_t source, uint64_t key,
 	op->len = len;
 	op->cut = 0;
 	op->offset = offset;
-	op->source = small ? 0 : source;
+	op->source = source;
 	op->done = done;
 	op->user = user;
 	op->text = NULL;

@@ -141,9 +141,11 @@ static inline void end_dial(struct end *e, const char *node,
 /* Run the loop until *cond is at least n. */
 #define RUN_UNTIL(base, cond) do {					\
 	uint64_t end_ns = pl_now_ns() + WAIT_NS;			\
-	while (!(cond) && pl_now_ns() < end_ns)				\
+	bool ok_;							\
+	while (!(ok_ = (cond)) && pl_now_ns() < end_ns)			\
 		run_once(base);						\
-	assert_true(cond);						\
+	if (!ok_)							\
+		fail_msg("line %d: in vain: %s", __LINE__, #cond);	\
 } while (0)
 
 static inline void run_once(struct event_base *base)
