@@ -1,8 +1,8 @@
 /*
  * tests/unit/remote_util.h - two nodes' remote parts on loopback, for tests
  *
- * The brokers are stand-ins, defined here; pods are rings in this process, moved
- * by hand, so that they can also do what they may not.
+ * The brokers are stand-ins, defined here; pods are rings in this process,
+ * moved by hand, so that they can also do what they may not.
  */
 #ifndef TESTS_REMOTE_UTIL_H
 #define TESTS_REMOTE_UTIL_H
@@ -107,7 +107,7 @@ struct nodes {
 	struct pl_broker a, b;
 };
 
-/* --- the stand-in ---------------------------------------------------------- */
+/* --- the stand-in -------------------------------------------------------- */
 
 static inline void pod_take(struct pod *p, int replica_fd, int bell_fd,
 			    uint32_t ring)
@@ -188,7 +188,7 @@ static inline bool is_ended(const struct pl_broker *b, uint64_t id)
 	return false;
 }
 
-/* --- nodes ------------------------------------------------------------------ */
+/* --- nodes --------------------------------------------------------------- */
 
 static inline uint16_t free_port(const char *addr)
 {
@@ -283,7 +283,7 @@ static inline struct pl_remote_node node_info(struct pl_broker *b)
 	return info;
 }
 
-/* --- pods' ends of lanes ----------------------------------------------------- */
+/* --- pods' ends of lanes ------------------------------------------------- */
 
 static inline void on_connected(void *arg, int status, const char *text,
 				const struct pl_remote_lane_up *up)
@@ -387,7 +387,8 @@ static inline uint8_t stream_byte(uint64_t at, uint8_t seed)
 /* Writes up to want bytes of the stream; returns how many. */
 static inline size_t pod_write(struct pod *p, size_t want, uint8_t seed)
 {
-	uint64_t tail = atomic_load(&((struct pl_lane_seg *)p->peer.base)->tail);
+	const struct pl_lane_seg *from = p->peer.base;
+	uint64_t tail = atomic_load(&from->tail);
 	size_t ring = p->own.data_bytes, n;
 	uint8_t *data = pl_seg_data(&p->own);
 

@@ -79,13 +79,13 @@ static void tail_is_always_told(void **state)
 	struct pod pa, pb;
 
 	pods_connect(n, &pa, &pb, KB64, KB64);
-	for (int i = 0; i < 20; i++) {
+	for (unsigned int i = 0; i < 20; i++) {
 		assert_int_equal(pod_write(&pb, KB64, 2), KB64);
 		RUN_UNTIL(n->base, atomic_load(&((struct pl_lane_seg *)
 				  pa.peer.base)->head) == pb.head);
 		run_ms(n->base, i % 3);
 		while (pa.tail < pb.head) {
-			pod_read(&pa, i % 2 ? KB64 : 1 + (unsigned int)i * 500, 2);
+			pod_read(&pa, i % 2 ? KB64 : 1 + i * 500, 2);
 			if (i % 4 == 0)
 				run_once(n->base);
 		}
