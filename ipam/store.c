@@ -104,23 +104,29 @@ static int make_dir(const struct pl_store *st, struct pl_err *err)
 	return pl_mkdirs(st->path, 0755, err);
 }
 
-/* Wait for the lock, but not for ever: its holder may be stopped. */
+/*
+ * Wait for the lock, but not for ever: its holder may be stopped. It is held
+ * for some 100 us, so the pauses are short at first.
+ */
 static int wait_lock(const struct pl_store *st, struct pl_err *err)
 {
-	uint64_t end = pl_now_ns() + PL_STORE_LOCK_WAIT_MS * 1000000ull;
-	struct timespec pause = { .tv_nsec = 50000 };
+	uint64_t start = pl_now_ns(), waited;
+	struct timespec pause = { .tv_nsec = 20000 };
 
 	while (flock(st->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return pl_err_sys(err, "cannot lock %s/lock",
 					  st->path);
-		if (pl_now_ns() > end)
+		waited = (pl_now_ns() - start) / 1000000;
+		if (waited > PL_STORE_LOCK_WAIT_MS)
 			return pl_cni_err(err, PL_CNI_TRY_AGAIN, "%s/lock is "
 					  "held by another process for more "
 					  "than %d s", st->path,
 					  PL_STORE_LOCK_WAIT_MS / 1000);
 		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < 2000000)
+		if (waited > 2000)
+			pause.tv_nsec = 10000000;
+		else if (pause.tv_nsec < 300000)
 			pause.tv_nsec += pause.tv_nsec / 2;
 	}
 	return 0;
