@@ -32,7 +32,7 @@ struct pl_agent_conf {
 	struct pl_overlay_conf overlay;
 	char carrier[16];
 	uint16_t port;			/* 0: the registry's */
-	int connections;
+	uint32_t connections;		/* 0: default */
 	struct pl_limits limits;
 	enum pl_log_level log_level;
 };

@@ -1,0 +1,63 @@
+/*
+ * daemonset/agent_internal.h - one running agent, for its parts
+ */
+#ifndef DAEMONSET_AGENT_INTERNAL_H
+#define DAEMONSET_AGENT_INTERNAL_H
+
+#include <cjson/cJSON.h>
+
+#include "daemonset/agent.h"
+#include "daemonset/broker_internal.h"
+#include "daemonset/overlay.h"
+#include "daemonset/pod.h"
+#include "daemonset/registry_file.h"
+#include "daemonset/remote.h"
+
+struct event;
+struct event_base;
+struct pl_server;
+
+struct pl_agent {
+	const struct pl_agent_args *args;
+	struct event_base *base;
+	struct pl_broker *broker;
+	struct pl_pods *pods;
+	struct pl_remote *remote;
+	struct pl_registry none;		/* where no file is given */
+	struct pl_registry_file *registry;	/* NULL: none */
+	struct pl_overlay overlay;
+	bool has_overlay;
+	struct event *overlay_retry;
+	int overlay_wait_s;
+	struct pl_server *server;
+	struct event *signals[2];
+	int lock_fd;
+};
+
+/* The registry's table, perhaps empty. */
+const struct pl_registry *pl_agent_registry(const struct pl_agent *a);
+
+/* 0, or why CNI ADD can't be served now. */
+int pl_agent_ready(const struct pl_agent *a, struct pl_err *err);
+
+/* --- server.c ------------------------------------------------------------- */
+
+/* Takes listen_fd. */
+int pl_server_create(struct pl_agent *a, int listen_fd, struct pl_server **out,
+		     struct pl_err *err);
+void pl_server_destroy(struct pl_server *s);
+
+/* --- ops.c ---------------------------------------------------------------- */
+
+/*
+ * One request line; ns_fd is -1 when no descriptor came along. Returns the
+ * answer, to be deleted by the caller; NULL: no memory.
+ */
+cJSON *pl_op_run(struct pl_agent *a, const char *line, size_t len, int ns_fd);
+
+/* --- caps.c --------------------------------------------------------------- */
+
+/* Keep only the capabilities that a running agent uses. */
+int pl_caps_drop(struct pl_err *err);
+
+#endif

@@ -1,0 +1,108 @@
+/* daemonset/broker.c - what lanes and regions have in common */
+#include "daemonset/broker_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/util.h"
+#include "shm/podlane.h"
+
+int pl_broker_create(struct event_base *base, const char *node,
+		     struct pl_broker **out, struct pl_err *err)
+{
+	struct pl_broker *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	b->base = base;
+	b->node = node;
+	*out = b;
+	return 0;
+}
+
+void pl_broker_destroy(struct pl_broker *b)
+{
+	free(b);
+}
+
+void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c)
+{
+	struct pl_region_opening *o;
+	struct pl_region_own *r;
+	struct pl_lane_end *e;
+	struct pl_service *s;
+
+	(void)b;
+	while ((s = LIST_FIRST(&c->services)))
+		pl_service_end(s);
+	while ((e = LIST_FIRST(&c->lane_ends)))
+		pl_lane_end_close(e, true);
+	while ((r = LIST_FIRST(&c->regions)))
+		pl_region_end(r, true);
+	while ((o = LIST_FIRST(&c->openings)))
+		pl_opening_end(o);
+}
+
+int pl_broker_policy(const struct pl_pod *owner, uint32_t flags,
+		     const char *ns, const char *what, struct pl_err *err)
+{
+	if ((flags & PL_ALLOW_ANY) || !strcmp(owner->ns, ns))
+		return 0;
+	return pl_err_set(err, EACCES,
+			  "%s is for pods of namespace '%s' only, this pod is "
+			  "of '%s'; its owner may allow others (PL_ALLOW_ANY)",
+			  what, owner->ns, ns);
+}
+
+int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
+		  const char *name, uint64_t bytes, struct pl_err *err)
+{
+	const uint64_t max = pod->pods->limits.bytes;
+
+	if (*used >= limit)
+		return pl_err_set(err, EDQUOT,
+				  "pod %s/%s has %u %s, its limit; close some, "
+				  "or raise limits.%s of podlaned", pod->ns,
+				  pod->name, *used, name, name);
+	if (bytes > max || pod->usage.bytes > max - bytes)
+		return pl_err_set(err, EDQUOT,
+				  "pod %s/%s shares %llu bytes, and %llu more "
+				  "pass its limit; close some lanes or "
+				  "regions, or raise limits.bytes of podlaned",
+				  pod->ns, pod->name,
+				  (unsigned long long)pod->usage.bytes,
+				  (unsigned long long)bytes);
+	++*used;
+	pod->usage.bytes += bytes;
+	return 0;
+}
+
+int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,
+		   struct pl_pod **pod, const struct pl_node **node,
+		   struct pl_err *err)
+{
+	char buf[INET6_ADDRSTRLEN];
+
+	*node = NULL;
+	*pod = pl_pods_by_addr(b->pods, addr);
+	if (*pod)
+		return 0;
+	if (b->registry)
+		*node = pl_registry_by_pod(b->registry, addr);
+	if (*node && strcmp((*node)->name, b->node) && b->remote)
+		return 0;
+	return pl_err_set(err, EHOSTUNREACH, *node ?
+			  "no pod of this node (%s) has address %s" :
+			  "no node that %s knows has a pod with address %s; "
+			  "see podlanectl nodes", b->node,
+			  pl_addr_str(addr, buf));
+}
+
+int pl_bell_pair(int fds[2], struct pl_err *err)
+{
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+		       fds) < 0)
+		return pl_err_sys(err, "cannot make a doorbell");
+	return 0;
+}

@@ -1,0 +1,179 @@
+/* daemonset/broker_list.c - pods, lanes, regions and nodes as JSON */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemonset/broker_internal.h"
+
+static void add_addr(cJSON *j, const char *key, const struct pl_addr *a)
+{
+	char buf[INET6_ADDRSTRLEN] = "";
+
+	if (a->family)
+		pl_addr_str(a, buf);
+	cJSON_AddStringToObject(j, key, buf);
+}
+
+static void add_num(cJSON *j, const char *key, uint64_t v)
+{
+	cJSON_AddNumberToObject(j, key, (double)v);
+}
+
+cJSON *pl_list_pods(const struct pl_pods *p)
+{
+	cJSON *list = cJSON_CreateArray();
+	const struct pl_reg *reg;
+
+	for (reg = p->regs; reg; reg = reg->hh.next) {
+		const struct pl_usage *u = &reg->pod->usage;
+		cJSON *j = pl_reg_json(reg);
+
+		cJSON_AddBoolToObject(j, "listening",
+				      reg->pod->listen_fd >= 0);
+		add_num(j, "connections", u->connections);
+		add_num(j, "listeners", u->listeners);
+		add_num(j, "lanes", u->lanes);
+		add_num(j, "regions", u->regions);
+		add_num(j, "bytes", u->bytes);
+		cJSON_AddItemToArray(list, j);
+	}
+	return list;
+}
+
+static uint64_t sent_by(const struct pl_lane_end *e)
+{
+	return e->ctl ? atomic_load_explicit(&e->ctl->head,
+					     memory_order_relaxed) : 0;
+}
+
+static const char *lane_state(const struct pl_lane_rec *l)
+{
+	const struct pl_lane_end *from = &l->ends[PL_END_FROM];
+	const struct pl_lane_end *to = &l->ends[PL_END_TO];
+
+	if (!l->is_open)
+		return "connecting";
+	if ((from->client || from->is_remote) && (to->client || to->is_remote))
+		return "open";
+	return "half closed";
+}
+
+cJSON *pl_list_lanes(const struct pl_broker *b)
+{
+	cJSON *list = cJSON_CreateArray();
+	const struct pl_lane_rec *l;
+
+	for (l = b->lanes; l; l = l->hh.next) {
+		const struct pl_lane_end *from = &l->ends[PL_END_FROM];
+		const struct pl_lane_end *to = &l->ends[PL_END_TO];
+		cJSON *j = cJSON_CreateObject();
+
+		add_num(j, "id", l->id);
+		add_addr(j, "from", &from->addr);
+		add_addr(j, "to", &to->addr);
+		cJSON_AddStringToObject(j, "service", l->service);
+		cJSON_AddStringToObject(j, "path", l->path);
+		cJSON_AddStringToObject(j, "node", l->node);
+		cJSON_AddStringToObject(j, "state", lane_state(l));
+		add_num(j, "sentBytes", sent_by(from));
+		add_num(j, "receivedBytes", sent_by(to));
+		cJSON_AddItemToArray(list, j);
+	}
+	return list;
+}
+
+static cJSON *region_json(const struct pl_region_own *r)
+{
+	const struct pl_addr *own = pl_pod_addr(r->client->pod, AF_INET);
+	cJSON *j = cJSON_CreateObject();
+
+	add_num(j, "id", r->id);
+	cJSON_AddStringToObject(j, "name", r->name);
+	add_addr(j, "owner", own ? own : &(struct pl_addr){ 0 });
+	cJSON_AddStringToObject(j, "node", "");
+	cJSON_AddStringToObject(j, "path", "shm");
+	add_num(j, "sizeBytes", r->size);
+	add_num(j, "version", atomic_load_explicit(&r->ctl->version,
+						   memory_order_relaxed));
+	add_num(j, "readers", r->n_openings);
+	return j;
+}
+
+static cJSON *opening_json(const struct pl_region_opening *o)
+{
+	cJSON *j = cJSON_CreateObject();
+
+	add_num(j, "id", o->id);
+	cJSON_AddStringToObject(j, "name", o->name);
+	add_addr(j, "owner", &o->owner);
+	cJSON_AddStringToObject(j, "node", o->node);
+	cJSON_AddStringToObject(j, "path", o->is_pending ? "opening" : o->path);
+	add_num(j, "sizeBytes", o->size);
+	cJSON_AddNullToObject(j, "version");
+	add_num(j, "readers", 1);
+	return j;
+}
+
+/* Own regions with the number of readers here, then each opened replica. */
+cJSON *pl_list_regions(const struct pl_broker *b)
+{
+	cJSON *list = cJSON_CreateArray();
+	const struct pl_region_opening *o;
+	const struct pl_region_own *r;
+	const struct pl_pod *pod;
+
+	for (pod = b->pods->by_ns; pod; pod = pod->hh.next)
+		for (r = pod->regions; r; r = r->hh.next)
+			cJSON_AddItemToArray(list, region_json(r));
+	for (o = b->openings; o; o = o->hh.next)
+		if (!o->region)
+			cJSON_AddItemToArray(list, opening_json(o));
+	return list;
+}
+
+static void add_remote_node(const struct pl_remote_node *n, void *arg)
+{
+	cJSON *j = NULL, *k;
+
+	cJSON_ArrayForEach(k, (cJSON *)arg) {
+		const cJSON *name = cJSON_GetObjectItem(k, "name");
+
+		if (name && !strcmp(name->valuestring, n->name))
+			j = k;
+	}
+	if (!j)
+		return;
+	cJSON_AddStringToObject(j, "carrier", n->carrier);
+	cJSON_AddStringToObject(j, "state", n->state);
+	add_num(j, "lanes", n->lanes);
+	add_num(j, "replicas", n->replicas);
+	add_num(j, "sentBytes", n->sent_bytes);
+	add_num(j, "receivedBytes", n->received_bytes);
+}
+
+static cJSON *node_json(const struct pl_broker *b, const struct pl_node *n)
+{
+	cJSON *j = cJSON_CreateObject(), *cidrs;
+	char buf[PL_PREFIX_STRLEN];
+
+	cJSON_AddStringToObject(j, "name", n->name);
+	add_addr(j, "address", &n->address);
+	cidrs = cJSON_AddArrayToObject(j, "podCIDRs");
+	for (int i = 0; i < n->n_cidrs; i++)
+		cJSON_AddItemToArray(cidrs, cJSON_CreateString(
+			pl_prefix_str(&n->cidrs[i], buf)));
+	if (!strcmp(n->name, b->node))
+		cJSON_AddStringToObject(j, "state", "this node");
+	return j;
+}
+
+cJSON *pl_list_nodes(const struct pl_broker *b)
+{
+	cJSON *list = cJSON_CreateArray();
+
+	for (size_t i = 0; b->registry && i < b->registry->n; i++)
+		cJSON_AddItemToArray(list,
+				     node_json(b, &b->registry->nodes[i]));
+	if (b->remote)
+		pl_remote_nodes(b->remote, add_remote_node, list);
+	return list;
+}

@@ -1,0 +1,276 @@
+/* daemonset/client.c - one connection of a pod's library to the agent */
+#include "daemonset/client.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/fdpass.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "daemonset/broker_internal.h"
+#include "daemonset/pod.h"
+#include "shm/conn.h"
+
+struct pl_msg_hdr pl_msg_head(uint16_t type, uint32_t len, uint32_t seq)
+{
+	return (struct pl_msg_hdr){ .magic = PL_WIRE_MAGIC,
+				    .version = PL_WIRE_VERSION,
+				    .type = type,
+				    .seq = seq,
+				    .len = len };
+}
+
+const char *pl_msg_check(const void *data, size_t len)
+{
+	struct pl_msg_hdr h;
+
+	if (len < sizeof(h))
+		return "a message shorter than its header";
+	memcpy(&h, data, sizeof(h));
+	if (h.magic != PL_WIRE_MAGIC)
+		return "a message without the magic number";
+	if (h.version != PL_WIRE_VERSION)
+		return "a message of an unknown version";
+	if (h.len != len)
+		return "a message with a wrong length";
+	return "";
+}
+
+bool pl_msg_name_ok(const char *s, size_t size)
+{
+	return memchr(s, '\0', size) && pl_name_valid(s);
+}
+
+void pl_client_destroy(struct pl_client *c)
+{
+	pl_broker_client_gone(c->pod->pods->broker, c);
+	if (c->ev)
+		event_free(c->ev);
+	if (c->doom_ev)
+		event_free(c->doom_ev);
+	close(c->fd);
+	LIST_REMOVE(c, of_pod);
+	c->pod->usage.connections--;
+	free(c);
+}
+
+static void on_doom(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	pl_client_destroy(arg);
+}
+
+void pl_client_doom(struct pl_client *c, const char *why)
+{
+	if (c->is_doomed)
+		return;
+	if (why)
+		pl_pod_complain(c->pod, "closed a connection: %s", why);
+	c->is_doomed = true;
+	event_del(c->ev);
+	event_active(c->doom_ev, EV_TIMEOUT, 0);
+}
+
+void pl_client_send(struct pl_client *c, void *msg, const int *fds, int n_fds)
+{
+	struct pl_msg_hdr h;
+	int rc;
+
+	if (c->is_doomed)
+		return;
+	memcpy(&h, msg, sizeof(h));
+	rc = pl_fdpass_send(c->fd, msg, h.len, fds, n_fds, MSG_DONTWAIT);
+	if (rc == -EAGAIN)
+		pl_client_doom(c, "it does not read its answers");
+	else if (rc == -EPIPE || rc == -ECONNRESET)
+		pl_client_doom(c, NULL);
+	else if (rc < 0)
+		pl_client_doom(c, strerror(-rc));
+}
+
+void pl_client_send_ok(struct pl_client *c, uint32_t seq, uint64_t id)
+{
+	struct pl_msg_ok m = { .h = pl_msg_head(PL_MSG_OK, sizeof(m), seq),
+			       .id = id };
+
+	pl_client_send(c, &m, NULL, 0);
+}
+
+void pl_client_send_error(struct pl_client *c, uint32_t seq, int status,
+			  const char *text)
+{
+	struct pl_msg_error m = {
+		.h = pl_msg_head(PL_MSG_ERROR, sizeof(m), seq),
+		.code = status < 0 ? -status : EIO,
+	};
+	size_t n = strnlen(text, sizeof(m.text) - 1);
+
+	memcpy(m.text, text, n);
+	pl_client_send(c, &m, NULL, 0);
+}
+
+static const char *hello(struct pl_client *c, const void *msg, int *fds,
+			 int n_fds)
+{
+	struct pl_msg_hello m;
+	struct pl_msg_hello_ok a = { 0 };
+	const struct pl_addr *addr = pl_pod_addr(c->pod, AF_INET);
+
+	(void)fds;
+	(void)n_fds;
+	memcpy(&m, msg, sizeof(m));
+	if (c->said_hello)
+		return "HELLO came twice";
+	if (m.version_min > PL_WIRE_VERSION ||
+	    m.version_max < PL_WIRE_VERSION) {
+		pl_client_send_error(c, m.h.seq, -EPROTO,
+				     "the agent speaks version 1 only; use a "
+				     "libpodlane of the agent's release");
+		return NULL;
+	}
+	a.h = pl_msg_head(PL_MSG_HELLO_OK, sizeof(a), m.h.seq);
+	a.version = PL_WIRE_VERSION;
+	snprintf(a.node, sizeof(a.node), "%.63s", c->pod->pods->node);
+	if (addr)
+		pl_addr_str(addr, a.addr);
+	c->said_hello = true;
+	pl_client_send(c, &a, NULL, 0);
+	return NULL;
+}
+
+/*
+ * A handler gets a whole message of the right size and n_fds descriptors, which
+ * the caller closes afterwards (take one by setting it to -1). It answers, now
+ * or later, or returns what rule of the protocol was broken.
+ */
+struct handler {
+	const char *name;
+	const char *(*fn)(struct pl_client *c, const void *msg, int *fds,
+			  int n_fds);
+	size_t size;
+	int n_fds;
+};
+
+static const struct handler handlers[] = {
+	[PL_MSG_HELLO] = { "HELLO", hello, sizeof(struct pl_msg_hello), 0 },
+	[PL_MSG_LISTEN] = { "LISTEN", pl_broker_on_listen,
+			    sizeof(struct pl_msg_listen), 0 },
+	[PL_MSG_CONNECT] = { "CONNECT", pl_broker_on_connect,
+			     sizeof(struct pl_msg_connect), 1 },
+	[PL_MSG_LANE_CLOSE] = { "LANE_CLOSE", pl_broker_on_lane_close,
+				sizeof(struct pl_msg_id), 0 },
+	[PL_MSG_REGION_CREATE] = { "REGION_CREATE", pl_broker_on_region_create,
+				   sizeof(struct pl_msg_region_create), 1 },
+	[PL_MSG_REGION_OPEN] = { "REGION_OPEN", pl_broker_on_region_open,
+				 sizeof(struct pl_msg_region_open), 0 },
+	[PL_MSG_REGION_CLOSE] = { "REGION_CLOSE", pl_broker_on_region_close,
+				  sizeof(struct pl_msg_id), 0 },
+};
+
+static const char *dispatch(struct pl_client *c, const void *msg, size_t len,
+			    int *fds, int n_fds)
+{
+	const char *wrong = pl_msg_check(msg, len);
+	const struct handler *hd;
+	struct pl_msg_hdr h;
+
+	if (*wrong)
+		return wrong;
+	memcpy(&h, msg, sizeof(h));
+	hd = h.type < PL_ARRAY_SIZE(handlers) ? &handlers[h.type] : NULL;
+	if (!hd || !hd->fn)
+		return "a message of an unknown type";
+	if (len != hd->size)
+		return "a message whose size is not that of its type";
+	if (n_fds != hd->n_fds)
+		return "a message with a wrong number of descriptors";
+	if (h.seq == 0)
+		return "a request with sequence number 0";
+	if (!c->said_hello && h.type != PL_MSG_HELLO)
+		return "a request before HELLO";
+	return hd->fn(c, msg, fds, n_fds);
+}
+
+static void on_message(evutil_socket_t fd, short what, void *arg)
+{
+	struct pl_client *c = arg;
+	char buf[PL_WIRE_MAX] __attribute__((aligned(8)));
+	int fds[PL_FDPASS_MAX], n_fds;
+	const char *wrong;
+	ssize_t n;
+
+	(void)what;
+	n = pl_fdpass_recv(fd, buf, sizeof(buf), fds, PL_FDPASS_MAX, &n_fds,
+			   MSG_DONTWAIT);
+	if (n == -EAGAIN)
+		return;
+	if (n == 0 || n == -ECONNRESET)
+		return pl_client_doom(c, NULL);
+	if (n < 0)
+		return pl_client_doom(c, n == -EMSGSIZE ?
+						 "a message that is too long" :
+						 "too many descriptors");
+	wrong = dispatch(c, buf, (size_t)n, fds, n_fds);
+	for (int i = 0; i < n_fds; i++)
+		pl_close_fd(&fds[i]);
+	if (wrong)
+		pl_client_doom(c, wrong);
+}
+
+static struct pl_client *client_new(struct pl_pod *pod, int fd)
+{
+	struct pl_client *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(fd);
+		return NULL;
+	}
+	c->pod = pod;
+	c->fd = fd;
+	LIST_INIT(&c->services);
+	LIST_INIT(&c->lane_ends);
+	LIST_INIT(&c->regions);
+	LIST_INIT(&c->openings);
+	LIST_INSERT_HEAD(&pod->clients, c, of_pod);
+	pod->usage.connections++;
+	c->doom_ev = evtimer_new(pod->pods->base, on_doom, c);
+	c->ev = event_new(pod->pods->base, fd, EV_READ | EV_PERSIST,
+			  on_message, c);
+	if (c->ev && c->doom_ev && event_add(c->ev, NULL) == 0)
+		return c;
+	pl_client_destroy(c);
+	return NULL;
+}
+
+static void refuse(struct pl_pod *pod, int fd)
+{
+	struct pl_msg_error m = {
+		.h = pl_msg_head(PL_MSG_ERROR, sizeof(m), 0),
+		.code = EDQUOT,
+	};
+	char hello_msg[sizeof(struct pl_msg_hello)];
+
+	snprintf(m.text, sizeof(m.text),
+		 "this pod has %u connections to its agent, its limit; close "
+		 "some, or raise limits.connections of podlaned",
+		 pod->usage.connections);
+	pl_fdpass_send(fd, &m, sizeof(m), NULL, 0, MSG_DONTWAIT);
+	/* A close with its HELLO unread would reset the connection. */
+	if (recv(fd, hello_msg, sizeof(hello_msg), MSG_DONTWAIT) < 0)
+		pl_debug("refused a connection that has not said HELLO yet");
+	close(fd);
+	pl_pod_complain(pod, "refused a connection: there are %u",
+			pod->usage.connections);
+}
+
+void pl_client_accept(struct pl_pod *pod, int fd)
+{
+	if (pod->usage.connections >= pod->pods->limits.connections)
+		refuse(pod, fd);
+	else if (!client_new(pod, fd))
+		pl_error("out of memory for a connection");
+}

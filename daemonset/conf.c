@@ -1,0 +1,229 @@
+/*
+ * daemonset/conf.c - the agent's configuration file
+ *
+ * One table says which keys there are; see podlaned(8) for what they mean.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "common/agentapi.h"
+#include "common/json.h"
+#include "common/util.h"
+#include "daemonset/agent.h"
+
+#define LIMIT_MAX 1000000
+
+struct key {
+	const char *section;		/* "": the top */
+	const char *name;
+	int (*get)(const cJSON *obj, const char *where, const struct key *k,
+		   void *field, struct pl_err *err);
+	size_t offset;			/* of the field */
+	int64_t min, max;		/* of a number; of a text's length */
+};
+
+static int get_u16(const cJSON *obj, const char *where, const struct key *k,
+		   void *field, struct pl_err *err)
+{
+	int64_t v;
+	int rc = pl_json_int(obj, where, k->name, k->min, k->max, &v, err);
+
+	if (rc > 0)
+		*(uint16_t *)field = (uint16_t)v;
+	return rc;
+}
+
+static int get_u32(const cJSON *obj, const char *where, const struct key *k,
+		   void *field, struct pl_err *err)
+{
+	int64_t v;
+	int rc = pl_json_int(obj, where, k->name, k->min, k->max, &v, err);
+
+	if (rc > 0)
+		*(uint32_t *)field = (uint32_t)v;
+	return rc;
+}
+
+static int get_u64(const cJSON *obj, const char *where, const struct key *k,
+		   void *field, struct pl_err *err)
+{
+	int64_t v;
+	int rc = pl_json_int(obj, where, k->name, k->min, k->max, &v, err);
+
+	if (rc > 0)
+		*(uint64_t *)field = (uint64_t)v;
+	return rc;
+}
+
+static int get_path(const cJSON *obj, const char *where, const struct key *k,
+		    void *field, struct pl_err *err)
+{
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc <= 0)
+		return rc;
+	if (*s != '/')
+		return pl_err_set(err, EINVAL,
+				  "%s must be an absolute path, not '%.200s'",
+				  k->name, s);
+	rc = pl_format(field, PATH_MAX, "%s", s);
+	return rc < 0 ? pl_err_set(err, -rc, "%s is too long", k->name) : 1;
+}
+
+static int get_carrier(const cJSON *obj, const char *where,
+		       const struct key *k, void *field, struct pl_err *err)
+{
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc <= 0)
+		return rc;
+	if (strcmp(s, "tcp"))
+		return pl_err_set(err, EINVAL,
+				  "carrier.type must be \"tcp\", not '%.200s'",
+				  s);
+	return pl_format(field, sizeof(((struct pl_agent_conf *)0)->carrier),
+			 "%s", s);
+}
+
+static int get_level(const cJSON *obj, const char *where, const struct key *k,
+		     void *field, struct pl_err *err)
+{
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc > 0 && pl_log_level_parse(s, field) < 0)
+		return pl_err_set(err, EINVAL, "logLevel must be error, warn, "
+				  "info or debug, not '%.200s'", s);
+	return rc;
+}
+
+#define AT(member) offsetof(struct pl_agent_conf, member)
+static const struct key keys[] = {
+	{ "", "stateDir", get_path, AT(state_dir), 0, 0 },
+	{ "", "logLevel", get_level, AT(log_level), 0, 0 },
+	{ "registry", "file", get_path, AT(registry_file), 0, 0 },
+	{ "carrier", "type", get_carrier, AT(carrier), 0, 0 },
+	{ "carrier", "port", get_u16, AT(port), 1, 65535 },
+	{ "carrier", "connections", get_u32, AT(connections), 0, 64 },
+	{ "limits", "connections", get_u32, AT(limits.connections), 1,
+	  LIMIT_MAX },
+	{ "limits", "listeners", get_u32, AT(limits.listeners), 0, LIMIT_MAX },
+	{ "limits", "lanes", get_u32, AT(limits.lanes), 0, LIMIT_MAX },
+	{ "limits", "regions", get_u32, AT(limits.regions), 0, LIMIT_MAX },
+	{ "limits", "bytes", get_u64, AT(limits.bytes), 0, INT64_C(1) << 52 },
+};
+
+void pl_agent_conf_default(struct pl_agent_conf *c)
+{
+	*c = (struct pl_agent_conf){
+		.state_dir = PL_AGENT_STATE_DIR "/agent",
+		.carrier = "tcp",
+		.limits = { .connections = 256,
+			    .listeners = 256,
+			    .lanes = 4096,
+			    .regions = 1024,
+			    .bytes = UINT64_C(64) << 30 },
+		.log_level = PL_LOG_INFO,
+	};
+}
+
+static bool is_known(const char *section, const char *name)
+{
+	for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
+		if (!strcmp(keys[i].section, section) &&
+		    !strcmp(keys[i].name, name))
+			return true;
+	return false;
+}
+
+static bool is_section(const char *name)
+{
+	for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
+		if (!strcmp(keys[i].section, name))
+			return true;
+	return !strcmp(name, "overlay");
+}
+
+static void warn_unknown(const char *path, const cJSON *obj,
+			 const char *section)
+{
+	const cJSON *k;
+
+	cJSON_ArrayForEach(k, obj) {
+		if (is_known(section, k->string) ||
+		    (!*section && is_section(k->string)))
+			continue;
+		pl_warn("%s: key '%s%s%s' is unknown and has no effect", path,
+			section, *section ? "." : "", k->string);
+	}
+}
+
+static int read_section(const char *path, const cJSON *top,
+			const char *section, struct pl_agent_conf *c,
+			struct pl_err *err)
+{
+	const cJSON *obj = *section ? NULL : top;
+	int rc;
+
+	if (!obj) {
+		rc = pl_json_obj(top, "", section, &obj, err);
+		if (rc <= 0)
+			return rc;
+	}
+	warn_unknown(path, obj, section);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++) {
+		const struct key *k = &keys[i];
+
+		if (strcmp(k->section, section))
+			continue;
+		rc = k->get(obj, section, k, (char *)c + k->offset, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Without a registry there is nothing that an overlay could be made of. */
+static int read_overlay(const cJSON *top, struct pl_agent_conf *c,
+			struct pl_err *err)
+{
+	const cJSON *obj = NULL;
+	int rc = pl_json_obj(top, "", "overlay", &obj, err);
+
+	if (rc < 0)
+		return rc;
+	rc = pl_overlay_conf_parse(obj, "overlay", &c->overlay, err);
+	if (rc < 0 || *c->registry_file ||
+	    c->overlay.type == PL_OVERLAY_NONE)
+		return rc;
+	if (obj)
+		return pl_err_set(err, EINVAL, "overlay.type \"vxlan\" needs "
+				  "registry.file, the list of the nodes");
+	c->overlay.type = PL_OVERLAY_NONE;
+	return 0;
+}
+
+int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
+		       struct pl_err *err)
+{
+	static const char *const sections[] = { "", "registry", "carrier",
+						"limits" };
+	pl_auto_json *top = NULL;
+	int rc = pl_json_load(path, &top, err);
+
+	if (rc < 0)
+		return rc;
+	if (!cJSON_IsObject(top))
+		return pl_err_set(err, EINVAL, "%s: must be a JSON object",
+				  path);
+	for (size_t i = 0; rc >= 0 && i < PL_ARRAY_SIZE(sections); i++)
+		rc = read_section(path, top, sections[i], c, err);
+	if (rc >= 0)
+		rc = read_overlay(top, c, err);
+	if (rc < 0)
+		pl_err_prefix(err, "%s", path);
+	return rc < 0 ? rc : 0;
+}

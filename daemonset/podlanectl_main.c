@@ -1,0 +1,292 @@
+/*
+ * daemonset/podlanectl_main.c - what a running agent knows, for operators
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/agentapi.h"
+#include "common/json.h"
+#include "common/util.h"
+#include "daemonset/ctl_table.h"
+#include "daemonset/opts.h"
+
+struct options {
+	const char *run_dir;
+	bool json;
+	bool version;
+};
+
+static int set_run_dir(void *conf, const char *value, struct pl_err *err)
+{
+	(void)err;
+	((struct options *)conf)->run_dir = value;
+	return 0;
+}
+
+static int set_output(void *conf, const char *value, struct pl_err *err)
+{
+	bool json = !strcmp(value, "json");
+
+	if (!json && strcmp(value, "table"))
+		return pl_err_set(err, EINVAL, "--output must be table or "
+				  "json, not '%s'", value);
+	((struct options *)conf)->json = json;
+	return 0;
+}
+
+static int set_version(void *conf, const char *value, struct pl_err *err)
+{
+	(void)value;
+	(void)err;
+	((struct options *)conf)->version = true;
+	return 0;
+}
+
+static const struct pl_opt opts[] = {
+	{ "run-dir", 0, "DIR", "the agent's (" PL_AGENT_RUN_DIR ")",
+	  set_run_dir },
+	{ "output", 'o', "FORMAT", "table or json", set_output },
+	{ "version", 0, NULL, "show the version of podlanectl", set_version },
+};
+
+static const struct pl_column status_columns[] = {
+	{ "NODE", "name", PL_CELL_TEXT },
+	{ "VERSION", "version", PL_CELL_TEXT },
+	{ "OVERLAY", "overlay", PL_CELL_TEXT },
+	{ "MTU", "mtu", PL_CELL_NUMBER },
+	{ "POD-CIDRS", "podCIDRs", PL_CELL_TEXT },
+	{ "PODS", "pods", PL_CELL_NUMBER },
+	{ "REGISTRY", "registry", PL_CELL_TEXT },
+};
+
+static const struct pl_column pods_columns[] = {
+	{ "NAMESPACE", "pod.namespace", PL_CELL_TEXT },
+	{ "POD", "pod.name", PL_CELL_TEXT },
+	{ "ADDRESSES", "addresses", PL_CELL_TEXT },
+	{ "NETWORK", "network", PL_CELL_TEXT },
+	{ "CONTAINER", "containerID", PL_CELL_TEXT },
+	{ "IFNAME", "ifname", PL_CELL_TEXT },
+	{ "LISTENING", "listening", PL_CELL_TEXT },
+	{ "CONNS", "connections", PL_CELL_NUMBER },
+	{ "LANES", "lanes", PL_CELL_NUMBER },
+	{ "REGIONS", "regions", PL_CELL_NUMBER },
+	{ "BYTES", "bytes", PL_CELL_BYTES },
+};
+
+static const struct pl_column lanes_columns[] = {
+	{ "ID", "id", PL_CELL_NUMBER },
+	{ "FROM", "from", PL_CELL_TEXT },
+	{ "TO", "to", PL_CELL_TEXT },
+	{ "SERVICE", "service", PL_CELL_TEXT },
+	{ "PATH", "path", PL_CELL_TEXT },
+	{ "NODE", "node", PL_CELL_TEXT },
+	{ "STATE", "state", PL_CELL_TEXT },
+	{ "SENT", "sentBytes", PL_CELL_BYTES },
+	{ "RECEIVED", "receivedBytes", PL_CELL_BYTES },
+};
+
+static const struct pl_column regions_columns[] = {
+	{ "ID", "id", PL_CELL_NUMBER },
+	{ "OWNER", "owner", PL_CELL_TEXT },
+	{ "NAME", "name", PL_CELL_TEXT },
+	{ "NODE", "node", PL_CELL_TEXT },
+	{ "PATH", "path", PL_CELL_TEXT },
+	{ "SIZE", "sizeBytes", PL_CELL_BYTES },
+	{ "VERSION", "version", PL_CELL_NUMBER },
+	{ "READERS", "readers", PL_CELL_NUMBER },
+};
+
+static const struct pl_column nodes_columns[] = {
+	{ "NODE", "name", PL_CELL_TEXT },
+	{ "ADDRESS", "address", PL_CELL_TEXT },
+	{ "POD-CIDRS", "podCIDRs", PL_CELL_TEXT },
+	{ "CARRIER", "carrier", PL_CELL_TEXT },
+	{ "STATE", "state", PL_CELL_TEXT },
+	{ "LANES", "lanes", PL_CELL_NUMBER },
+	{ "REPLICAS", "replicas", PL_CELL_NUMBER },
+	{ "SENT", "sentBytes", PL_CELL_BYTES },
+	{ "RECEIVED", "receivedBytes", PL_CELL_BYTES },
+};
+
+static const struct command {
+	const char *name;	/* and the operation's */
+	const char *help;
+	bool is_list;		/* the answer has a list of that name */
+	const struct pl_column *columns;
+	size_t n_columns;
+} commands[] = {
+	{ "status", "is the agent ready for pods? exit status 1: no", false,
+	  status_columns, PL_ARRAY_SIZE(status_columns) },
+	{ "pods", "pods that are wired, and what they have", true,
+	  pods_columns, PL_ARRAY_SIZE(pods_columns) },
+	{ "lanes", "lanes of this node's pods", true, lanes_columns,
+	  PL_ARRAY_SIZE(lanes_columns) },
+	{ "regions", "regions of this node's pods, and replicas here", true,
+	  regions_columns, PL_ARRAY_SIZE(regions_columns) },
+	{ "nodes", "nodes of the registry, and the carrier to them", true,
+	  nodes_columns, PL_ARRAY_SIZE(nodes_columns) },
+	{ "version", "versions of podlanectl and of the agent", false, NULL,
+	  0 },
+};
+
+static void usage(FILE *f)
+{
+	fprintf(f, "usage: podlanectl [OPTION]... COMMAND\n"
+		   "What the podlane agent of this node knows.\n\n");
+	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++)
+		fprintf(f, "  %-26s %s\n", commands[i].name, commands[i].help);
+	fprintf(f, "\n");
+	pl_opts_print(f, opts, PL_ARRAY_SIZE(opts));
+}
+
+static int call(const struct options *o, const char *op, cJSON **answer,
+		struct pl_err *err)
+{
+	pl_auto_json *request = cJSON_CreateObject();
+	pl_auto_fd fd = -1;
+	char path[256];
+	int rc = pl_format(path, sizeof(path), "%s/%s", o->run_dir,
+			   PL_AGENT_SOCKET);
+
+	if (rc < 0)
+		return pl_err_set(err, -rc, "--run-dir is too long");
+	if (!cJSON_AddStringToObject(request, "op", op))
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = pl_agent_open(path, &fd, err);
+	return rc < 0 ? rc : pl_agent_call(fd, request, -1, answer, err);
+}
+
+static void print_json(const cJSON *j)
+{
+	pl_auto_free char *text = cJSON_Print(j);
+
+	puts(text ? text : "");
+}
+
+static void print_table(const struct command *c, const cJSON *answer,
+			const cJSON *list)
+{
+	cJSON *one;
+
+	if (c->is_list) {
+		pl_table_print(stdout, list, c->columns, c->n_columns);
+		return;
+	}
+	one = cJSON_CreateArray();
+	if (one && cJSON_AddItemReferenceToArray(one, (cJSON *)answer))
+		pl_table_print(stdout, one, c->columns, c->n_columns);
+	cJSON_Delete(one);
+}
+
+static int show(const struct options *o, const struct command *c,
+		struct pl_err *err)
+{
+	pl_auto_json *answer = NULL;
+	const cJSON *list = NULL;
+	int rc = call(o, c->name, &answer, err);
+
+	if (rc == 0 && c->is_list)
+		rc = pl_json_arr(answer, "answer", c->name, &list, err);
+	if (rc < 0)
+		return rc;
+	if (o->json)
+		print_json(c->is_list ? list : answer);
+	else
+		print_table(c, answer, list);
+	return 0;
+}
+
+/* An agent that is not there is no failure here. */
+static int show_versions(const struct options *o)
+{
+	pl_auto_json *answer = NULL, *j = cJSON_CreateObject();
+	const char *agent = NULL;
+
+	if (call(o, "node", &answer, NULL) == 0)
+		pl_json_str(answer, "", "version", &agent, NULL);
+	if (o->json) {
+		cJSON_AddStringToObject(j, "podlanectl", PL_VERSION);
+		if (agent)
+			cJSON_AddStringToObject(j, "podlaned", agent);
+		print_json(j);
+	} else {
+		printf("podlanectl %s\npodlaned %s\n", PL_VERSION,
+		       agent ? agent : "(not running)");
+	}
+	return 0;
+}
+
+static int fail(const struct options *o, const struct pl_err *err)
+{
+	if (o->json) {
+		pl_auto_json *j = cJSON_CreateObject();
+
+		cJSON_AddBoolToObject(j, "ok", false);
+		cJSON_AddNumberToObject(j, "code", err->code);
+		cJSON_AddStringToObject(j, "msg", err->msg);
+		print_json(j);
+	}
+	fprintf(stderr, "podlanectl: %s\n", err->msg);
+	return 1;
+}
+
+static int run(const struct options *o, const char *name)
+{
+	struct pl_err err = { 0 };
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++) {
+		if (strcmp(commands[i].name, name))
+			continue;
+		if (!commands[i].columns)
+			return show_versions(o);
+		return show(o, &commands[i], &err) < 0 ? fail(o, &err) : 0;
+	}
+	fprintf(stderr, "podlanectl: unknown command '%s'; --help lists "
+			"them\n", name);
+	return 2;
+}
+
+/* Options may stand before and after the command. */
+static int parse(int argc, char **argv, struct options *o, const char **command,
+		 bool *help, struct pl_err *err)
+{
+	int i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, o, help,
+			      err);
+
+	if (i < 0 || *help || o->version)
+		return i;
+	if (i == argc)
+		return pl_err_set(err, EINVAL,
+				  "which command? --help lists them");
+	*command = argv[i];
+	argc -= i;
+	argv += i;
+	i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, o, help, err);
+	if (i >= 0 && !*help && i < argc)
+		return pl_err_set(err, EINVAL, "unexpected word '%s'",
+				  argv[i]);
+	return i;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .run_dir = PL_AGENT_RUN_DIR };
+	const char *command = NULL;
+	struct pl_err err = { 0 };
+	bool help;
+
+	if (parse(argc, argv, &o, &command, &help, &err) < 0) {
+		fprintf(stderr, "podlanectl: %s\n", err.msg);
+		return 2;
+	}
+	if (help) {
+		usage(stdout);
+		return 0;
+	}
+	if (o.version) {
+		printf("podlanectl %s\n", PL_VERSION);
+		return 0;
+	}
+	return run(&o, command);
+}

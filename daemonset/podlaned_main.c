@@ -1,0 +1,141 @@
+/*
+ * daemonset/podlaned_main.c - the node agent: options, configuration, logs
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/agentapi.h"
+#include "common/util.h"
+#include "daemonset/agent.h"
+#include "daemonset/opts.h"
+
+#define CONFIG_DEFAULT "/etc/podlane/podlaned.json"
+
+struct options {
+	const char *config;
+	const char *run_dir;
+	const char *node;
+	bool level_given;
+	enum pl_log_level level;
+	bool version;
+};
+
+static int set_config(void *conf, const char *value, struct pl_err *err)
+{
+	(void)err;
+	((struct options *)conf)->config = value;
+	return 0;
+}
+
+static int set_run_dir(void *conf, const char *value, struct pl_err *err)
+{
+	if (*value != '/')
+		return pl_err_set(err, EINVAL, "--run-dir must be an absolute "
+				  "path, not '%s'", value);
+	((struct options *)conf)->run_dir = value;
+	return 0;
+}
+
+static int set_node(void *conf, const char *value, struct pl_err *err)
+{
+	if (!*value)
+		return pl_err_set(err, EINVAL, "--node must not be empty");
+	((struct options *)conf)->node = value;
+	return 0;
+}
+
+static int set_level(void *conf, const char *value, struct pl_err *err)
+{
+	struct options *o = conf;
+
+	if (pl_log_level_parse(value, &o->level) < 0)
+		return pl_err_set(err, EINVAL, "--log-level must be error, "
+				  "warn, info or debug, not '%s'", value);
+	o->level_given = true;
+	return 0;
+}
+
+static int set_version(void *conf, const char *value, struct pl_err *err)
+{
+	(void)value;
+	(void)err;
+	((struct options *)conf)->version = true;
+	return 0;
+}
+
+static const struct pl_opt opts[] = {
+	{ "config", 'c', "FILE", "configuration (" CONFIG_DEFAULT ")",
+	  set_config },
+	{ "run-dir", 0, "DIR", "socket and lock (" PL_AGENT_RUN_DIR ")",
+	  set_run_dir },
+	{ "node", 0, "NAME", "this node in the registry (the host name)",
+	  set_node },
+	{ "log-level", 0, "LEVEL", "error, warn, info or debug", set_level },
+	{ "version", 0, NULL, "show the version", set_version },
+};
+
+static int serve(struct options *o, struct pl_err *err)
+{
+	char host[256];
+	pl_auto_free struct pl_agent_args *args = calloc(1, sizeof(*args));
+	int rc;
+
+	if (!args)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	if (!o->node) {
+		if (gethostname(host, sizeof(host)) < 0)
+			return pl_err_sys(err, "cannot get the host name; "
+					       "give --node");
+		host[sizeof(host) - 1] = '\0';
+		o->node = host;
+	}
+	pl_agent_conf_default(&args->conf);
+	rc = pl_agent_conf_load(o->config, &args->conf, err);
+	if (rc < 0)
+		return rc;
+	if (!o->level_given)
+		o->level = args->conf.log_level;
+	pl_log_init("podlaned", o->level);
+	args->run_dir = o->run_dir;
+	args->node = o->node;
+	return pl_agent_run(args, err);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .config = CONFIG_DEFAULT,
+			     .run_dir = PL_AGENT_RUN_DIR,
+			     .level = PL_LOG_INFO };
+	struct pl_err err = { 0 };
+	bool help;
+	int i;
+
+	pl_log_init("podlaned", o.level);
+	i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, &o, &help,
+			  &err);
+	if (i >= 0 && !help && !o.version && i < argc)
+		i = pl_err_set(&err, EINVAL, "unexpected word '%s'", argv[i]);
+	if (i < 0) {
+		fprintf(stderr, "podlaned: %s\n", err.msg);
+		return 2;
+	}
+	if (help) {
+		printf("usage: podlaned [OPTION]...\n"
+		       "The podlane agent of a node.\n\n");
+		pl_opts_print(stdout, opts, PL_ARRAY_SIZE(opts));
+		return 0;
+	}
+	if (o.version) {
+		printf("podlaned %s\n", PL_VERSION);
+		return 0;
+	}
+	if (o.level_given)
+		pl_log_init("podlaned", o.level);
+	if (serve(&o, &err) < 0) {
+		pl_error("%s", err.msg);
+		return 1;
+	}
+	return 0;
+}
