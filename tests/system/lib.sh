@@ -16,6 +16,10 @@
 #   cni N CMD PID CID [IF] < config   run a plugin on node N for the pod PID
 #   pod_add N NAME [K8SNS]   pod wired by podlane: ${POD[NAME]} (pid) and
 #                     ${IP[NAME]}
+#   reg_add N NAME IP [K8SNS]   the same without the plugin: registers a new
+#                     namespace with the agent; no interface in it
+#   reg_json N NAME OP   the request for it
+#   ask N JSON [NETNS]   one request to the agent, prints the answer
 #   conf N            the standalone configuration of node N
 #   check NAME CMD... prints "ok NAME" or "FAIL NAME" with the output of CMD
 #   skip NAME REASON
@@ -25,7 +29,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 O=${O:-build}
 case $O in /*) ;; *) O=$PWD/$O;; esac
 T=$(mktemp -d "${TMPDIR:-/tmp}/podlane-test.XXXXXX") || exit 1
-declare -A NODE POD IP AGENT
+declare -A NODE POD IP K8S AGENT
 PIDS=()
 FAILED=0
 cleanup() {
@@ -148,5 +152,25 @@ pod_add() {
 	out=$(conf "$n" | CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=$k8s;K8S_POD_NAME=$name" \
 		cni "$n" ADD "$PID" "$name") || { echo "$out"; return 1; }
 	IP[$name]=$(printf '%s' "$out" | jq -r '.ips[0].address' | cut -d/ -f1)
+}
+ask() {
+	local n=$1
+	shift
+	"$O/tests/system/agent_call" "$T/n$n/run/agent.sock" "$@"
+}
+reg_json() {
+	local n=$1 name=$2 op=$3
+	printf '{"op":"%s","network":"net","containerID":"%s","ifname":"eth0",' \
+		"$op" "$name"
+	printf '"netns":"/proc/%s/ns/net","addresses":["%s/24"],' \
+		"${POD[$name]}" "${IP[$name]}"
+	printf '"pod":{"name":"%s","namespace":"%s","uid":"u"}}' "$name" \
+		"${K8S[$name]:-default}"
+}
+reg_add() {
+	local n=$1 name=$2
+	ns_add
+	POD[$name]=$PID IP[$name]=$3 K8S[$name]=${4:-default}
+	ask "$n" "$(reg_json "$n" "$name" add)" "/proc/$PID/ns/net"
 }
 finish() { exit $FAILED; }
