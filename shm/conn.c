@@ -1,299 +1,344 @@
-/* shm/conn.c - the connection to the agent; wire.h has the protocol */
+/* shm/conn.c - the connection of a program to its agent */
 #include "shm/conn.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include "common/fdpass.h"
 #include "common/util.h"
+#include "shm/msg.h"
 #include "shm/region.h"
 
-static void close_all(int *fds, int n)
+struct pl_conn_note {
+	STAILQ_ENTRY(pl_conn_note) next;
+	enum pl_msg_type type;
+	uint64_t id;
+};
+
+static int conn_broken(struct pl_conn *c, int rc)
 {
-	for (int i = 0; i < n; i++)
-		pl_close_fd(&fds[i]);
+	c->broken = rc;
+	shutdown(c->fd, SHUT_RDWR);
+	return rc;
 }
 
-/* --- messages ------------------------------------------------------------- */
-
-/* With the lock held: a message that is no reply. */
-static void pushed(struct pl_conn *c, const union pl_reply *m)
+/* Locked. What came without having been asked for. */
+static void take_push(struct pl_conn *c, const struct pl_msg *m)
 {
-	struct pl_region *r = c->regions;
+	struct pl_region *r;
 
-	while (r && r->id != m->id.id)
-		r = r->next;
-	if (r)
-		pl_region_set_ended(r);
+	LIST_FOREACH(r, &c->regions, of_conn)
+		if (r->id == m->id.id)
+			pl_region_ended(r);
 }
 
-/*
- * Receive one message, *n_fds: in the most, out the number of descriptors.
- * -EAGAIN: none is there. Everything but an interrupted wait ends the
- * connection.
- */
-static int receive(struct pl_conn *c, union pl_reply *m, int *fds, int *n_fds)
+static bool is_push(const struct pl_msg *m)
 {
-	ssize_t r = pl_fdpass_recv(c->sock, m, sizeof(*m), fds, PL_FDPASS_MAX,
-				   n_fds, MSG_DONTWAIT);
-
-	if (r == -EAGAIN)
-		return -EAGAIN;
-	if (r > 0 && pl_msg_valid(m, (size_t)r))
-		return 0;
-	if (r >= 0)
-		close_all(fds, *n_fds);
-	c->dead = true;
-	shutdown(c->sock, SHUT_RDWR);
-	return r == 0 || r == -ECONNRESET ? -ECONNRESET : -EPROTO;
+	return m->h.type == PL_MSG_REGION_END && m->h.seq == 0;
 }
 
-static int await(struct pl_conn *c, uint64_t deadline)
-{
-	struct pollfd p = { .fd = c->sock, .events = POLLIN };
-	int ms = -1, r;
-
-	if (deadline != UINT64_MAX) {
-		uint64_t now = pl_now_ns();
-
-		if (now >= deadline)
-			return -ETIMEDOUT;
-		ms = (int)PL_MIN((deadline - now) / 1000000u + 1, 1u << 30);
-	}
-	r = poll(&p, 1, ms);
-	return r < 0 && errno != EINTR ? -errno : 0;
-}
-
-/* The reply to seq; others are taken care of. */
-static int receive_reply(struct pl_conn *c, uint32_t seq, uint64_t deadline,
-			 union pl_reply *m, int *fds, int *n_fds)
-{
-	for (;;) {
-		int rc = receive(c, m, fds, n_fds);
-
-		if (rc == -EAGAIN) {
-			rc = await(c, deadline);
-			if (rc < 0)
-				return rc;
-			continue;
-		}
-		if (rc < 0)
-			return rc;
-		if (m->h.seq == seq)
-			return 0;
-		close_all(fds, *n_fds);
-		if (m->h.type == PL_MSG_REGION_END)
-			pushed(c, m);
-		/* Else: late reply to a request that was given up. */
-	}
-}
-
-static int reply_error(const union pl_reply *m, struct pl_err *err)
+static int take_error(struct pl_conn *c, const struct pl_msg *m, uint32_t seq,
+		      struct pl_err *err)
 {
 	int code = m->error.code;
 
-	if (code <= 0 || code > 4095 ||
-	    !pl_msg_text_valid(m->error.text, sizeof(m->error.text)))
-		return pl_err_set(err, EPROTO, "the agent sent a malformed "
-				  "error");
-	return pl_err_set(err, code, "%s", m->error.text);
+	if (code < 1 || code > 4095 || (m->h.seq && m->h.seq != seq))
+		return conn_broken(c, pl_err_set(err, EPROTO, "the agent sent "
+						 "an error that is not one"));
+	pl_err_set(err, code, "%s", m->error.text);
+	/* It answers nobody's request: the agent refused the connection. */
+	if (m->h.seq == 0)
+		conn_broken(c, -code);
+	return -code;
 }
 
-static int failed(struct pl_err *err, int rc)
+/* Locked. The reply to seq, or a push, which is not the end yet: 1. */
+static int take_reply(struct pl_conn *c, const struct pl_conn_call *call,
+		      uint32_t seq, struct pl_msg *m, struct pl_err *err)
 {
-	if (rc == -ECONNRESET || rc == -EPIPE)
-		return pl_err_set(err, ECONNRESET, "the agent has gone; "
-				  "connect again with pl_open");
-	if (rc == -ETIMEDOUT)
-		return pl_err_set(err, ETIMEDOUT, "the agent did not answer "
-				  "in time");
-	if (rc == -EPROTO)
-		return pl_err_set(err, EPROTO, "the agent sent a malformed "
-				  "message");
-	return pl_err_set(err, -rc, "agent: %s", strerror(-rc));
-}
-
-static int call_locked(struct pl_conn *c, void *request, size_t len,
-		       uint16_t type, int fd, union pl_reply *m, int *fds,
-		       int *n_fds, uint64_t deadline)
-{
-	int rc;
-
-	if (c->dead)
-		return -ECONNRESET;
-	if (++c->seq == 0)
-		c->seq = 1;
-	pl_msg_fill(request, type, c->seq);
-	rc = pl_fdpass_send(c->sock, request, len, &fd, fd >= 0, 0);
-	if (rc < 0) {
-		c->dead = c->dead || rc == -EPIPE || rc == -ECONNRESET;
-		return rc;
+	if (is_push(m)) {
+		take_push(c, m);
+		return 1;
 	}
-	return receive_reply(c, c->seq, deadline, m, fds, n_fds);
-}
-
-int pl_conn_call(struct pl_conn *c, void *request, size_t len, uint16_t type,
-		 int fd, uint16_t want_type, union pl_reply *reply, int *fds,
-		 int n_fds, int timeout_ms, struct pl_err *err)
-{
-	uint64_t deadline = timeout_ms < 0 ? UINT64_MAX :
-			    pl_now_ns() + (uint64_t)timeout_ms * 1000000u;
-	int got[PL_FDPASS_MAX];
-	int n = 0, rc;
-
-	pthread_mutex_lock(&c->lock);
-	rc = call_locked(c, request, len, type, fd, reply, got, &n, deadline);
-	pthread_mutex_unlock(&c->lock);
-	if (rc < 0)
-		return failed(err, rc);
-	if (reply->h.type == want_type && n == n_fds) {
-		for (int i = 0; i < n; i++)
-			fds[i] = got[i];
-		return 0;
+	if (m->h.type == PL_MSG_ERROR)
+		return take_error(c, m, seq, err);
+	if (m->h.type != call->reply_type || m->h.seq != seq ||
+	    (call->reply && m->len != call->reply_bytes) ||
+	    m->n_fds != call->n_reply_fds) {
+		pl_msg_drop(m);
+		return conn_broken(c, pl_err_set(err, EPROTO, "the agent sent "
+						 "a reply to something else"));
 	}
-	close_all(got, n);
-	if (reply->h.type == PL_MSG_ERROR)
-		return reply_error(reply, err);
-	return failed(err, -EPROTO);
-}
-
-void pl_conn_events(struct pl_conn *c)
-{
-	int fds[PL_FDPASS_MAX];
-	union pl_reply m;
-	int n;
-
-	/* Somebody who holds it reads the messages. */
-	if (pthread_mutex_trylock(&c->lock))
-		return;
-	while (!c->dead && receive(c, &m, fds, &n) == 0) {
-		close_all(fds, n);
-		if (m.h.type == PL_MSG_REGION_END)
-			pushed(c, &m);
-	}
-	pthread_mutex_unlock(&c->lock);
-}
-
-/* --- open and close ------------------------------------------------------- */
-
-static int connect_agent(struct pl_err *err)
-{
-	static const char name[] = PL_WIRE_SOCKET;
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	pl_auto_fd s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
-				    1 + sizeof(name) - 1);
-
-	if (s < 0)
-		return pl_err_sys(err, "cannot make a socket");
-	memcpy(sa.sun_path + 1, name, sizeof(name) - 1);
-	if (connect(s, (struct sockaddr *)&sa, len) < 0)
-		return pl_err_sys(err, "no agent serves this pod at @%s (was "
-				  "the pod wired by the podlane plugin, and "
-				  "is podlaned running?)", name);
-	return pl_take_fd(&s);
-}
-
-static int hello(struct pl_conn *c, struct pl_err *err)
-{
-	struct pl_msg_hello req = { .version_min = PL_WIRE_VERSION,
-				    .version_max = PL_WIRE_VERSION };
-	union pl_reply m;
-	int rc = pl_conn_call(c, &req, sizeof(req), PL_MSG_HELLO, -1,
-			      PL_MSG_HELLO_OK, &m, NULL, 0,
-			      PL_REPLY_TIMEOUT_MS, err);
-
-	if (rc < 0)
-		return rc;
-	if (m.hello.version != PL_WIRE_VERSION ||
-	    !pl_msg_text_valid(m.hello.node, sizeof(m.hello.node)) ||
-	    !pl_msg_text_valid(m.hello.addr, sizeof(m.hello.addr)))
-		return failed(err, -EPROTO);
-	memcpy(c->info.node, m.hello.node, sizeof(c->info.node));
-	memcpy(c->info.addr, m.hello.addr, sizeof(c->info.addr));
+	if (call->reply)
+		memcpy(call->reply, m->bytes, call->reply_bytes);
+	for (int i = 0; i < m->n_fds; i++)
+		call->reply_fds[i] = pl_msg_take_fd(m, i);
 	return 0;
 }
 
-int pl_conn_start(int sock, struct pl_conn **out, struct pl_err *err)
+static int call_locked(struct pl_conn *c, const struct pl_conn_call *call,
+		       struct pl_err *err)
 {
+	const uint64_t deadline = pl_msg_deadline(call->timeout_ms);
+	struct pl_msg m;
+	int rc;
+
+	if (c->broken)
+		return pl_err_set(err, -c->broken, "the connection to the agent "
+				  "is broken: %s", strerror(-c->broken));
+	if (++c->seq == 0)
+		++c->seq;
+	rc = pl_msg_put(c->fd, call->request, call->request_bytes, call->type,
+			c->seq, call->fds, call->n_fds);
+	/* An agent that has hung up may have said why. */
+	if (rc < 0 && rc != -ECONNRESET)
+		return conn_broken(c, pl_err_set(err, -rc, "cannot send to the "
+						 "agent: %s", strerror(-rc)));
+	do {
+		if (pl_now_ns() > deadline)
+			rc = pl_err_set(err, ETIMEDOUT,
+					"the agent does not answer");
+		else
+			rc = pl_msg_recv(c->fd, deadline, &m, err);
+		/* Without its descriptors a reply is lost, but it was one. */
+		if (rc < 0)
+			return rc == -EMFILE ? rc : conn_broken(c, rc);
+		rc = take_reply(c, call, c->seq, &m, err);
+	} while (rc == 1);
+	return rc;
+}
+
+/* --- notes -------------------------------------------------------------- */
+
+static struct pl_conn_note *note_next(struct pl_conn *c)
+{
+	struct pl_conn_note *n;
+
+	pthread_mutex_lock(&c->notes_lock);
+	n = STAILQ_FIRST(&c->notes);
+	if (n)
+		STAILQ_REMOVE_HEAD(&c->notes, next);
+	pthread_mutex_unlock(&c->notes_lock);
+	return n;
+}
+
+static bool notes_wait(struct pl_conn *c)
+{
+	bool any;
+
+	pthread_mutex_lock(&c->notes_lock);
+	any = !STAILQ_EMPTY(&c->notes);
+	pthread_mutex_unlock(&c->notes_lock);
+	return any;
+}
+
+/* Locked. */
+static void notes_tell(struct pl_conn *c)
+{
+	struct pl_conn_note *n;
+
+	while ((n = note_next(c))) {
+		struct pl_msg_id id = { .id = n->id };
+		const struct pl_conn_call call = {
+			.request = &id,
+			.request_bytes = sizeof(id),
+			.type = (uint16_t)n->type,
+			.reply_type = PL_MSG_OK,
+			.timeout_ms = PL_CONN_TELL_MS,
+		};
+
+		if (!c->broken)
+			call_locked(c, &call, NULL);
+		free(n);
+	}
+}
+
+/*
+ * Whoever finds the lock taken leaves the notes to the one who has it: that
+ * one comes here after it has unlocked.
+ */
+static void notes_flush(struct pl_conn *c)
+{
+	while (notes_wait(c) && pthread_mutex_trylock(&c->lock) == 0) {
+		notes_tell(c);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+void pl_conn_tell(struct pl_conn *conn, enum pl_msg_type type, uint64_t id)
+{
+	struct pl_conn_note *n = malloc(sizeof(*n));
+
+	/* Without memory the agent learns it at the end of the connection. */
+	if (!n)
+		return;
+	n->type = type;
+	n->id = id;
+	pthread_mutex_lock(&conn->notes_lock);
+	STAILQ_INSERT_TAIL(&conn->notes, n, next);
+	pthread_mutex_unlock(&conn->notes_lock);
+	notes_flush(conn);
+}
+
+/* --- calls -------------------------------------------------------------- */
+
+int pl_conn_call(struct pl_conn *conn, const struct pl_conn_call *call,
+		 struct pl_err *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&conn->lock);
+	rc = call_locked(conn, call, err);
+	pthread_mutex_unlock(&conn->lock);
+	notes_flush(conn);
+	return rc;
+}
+
+void pl_conn_poll(struct pl_conn *conn)
+{
+	struct pl_msg m;
+	int rc = 0;
+
+	if (pthread_mutex_trylock(&conn->lock) != 0)
+		return;
+	while (!conn->broken && rc == 0) {
+		rc = pl_msg_recv_now(conn->fd, &m, NULL);
+		if (rc == 0 && is_push(&m)) {
+			take_push(conn, &m);
+			continue;
+		}
+		if (rc == 0) {
+			pl_msg_drop(&m);
+			rc = -EPROTO;
+		}
+		if (rc != -EAGAIN)
+			conn_broken(conn, rc);
+	}
+	pthread_mutex_unlock(&conn->lock);
+	notes_flush(conn);
+}
+
+void pl_conn_region_add(struct pl_conn *conn, struct pl_region *r)
+{
+	pthread_mutex_lock(&conn->lock);
+	LIST_INSERT_HEAD(&conn->regions, r, of_conn);
+	pthread_mutex_unlock(&conn->lock);
+	notes_flush(conn);
+}
+
+void pl_conn_region_remove(struct pl_conn *conn, struct pl_region *r)
+{
+	pthread_mutex_lock(&conn->lock);
+	LIST_REMOVE(r, of_conn);
+	pthread_mutex_unlock(&conn->lock);
+	notes_flush(conn);
+}
+
+/* --- opening and closing ------------------------------------------------ */
+
+static int hello(struct pl_conn *c, struct pl_err *err)
+{
+	struct pl_msg_hello h = { .version_min = PL_WIRE_VERSION,
+				  .version_max = PL_WIRE_VERSION };
+	struct pl_msg_hello_ok ok;
+	const struct pl_conn_call call = {
+		.request = &h,
+		.request_bytes = sizeof(h),
+		.type = PL_MSG_HELLO,
+		.reply_type = PL_MSG_HELLO_OK,
+		.reply = &ok,
+		.reply_bytes = sizeof(ok),
+		.timeout_ms = PL_CONN_REPLY_MS,
+	};
+	int rc = pl_conn_call(c, &call, err);
+
+	if (rc < 0)
+		return rc;
+	if (ok.version != PL_WIRE_VERSION)
+		return pl_err_set(err, EPROTO, "the agent speaks version %u of "
+				  "its protocol, this library version %u",
+				  ok.version, PL_WIRE_VERSION);
+	memcpy(c->info.node, ok.node, sizeof(c->info.node));
+	memcpy(c->info.addr, ok.addr, sizeof(c->info.addr));
+	return 0;
+}
+
+int pl_conn_attach(int fd, struct pl_conn **out, struct pl_err *err)
+{
+	const struct timeval tv = { .tv_sec = PL_CONN_REPLY_MS / 1000 };
 	struct pl_conn *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (!c) {
-		close(sock);
+		close(fd);
 		return pl_err_set(err, ENOMEM, "out of memory");
 	}
-	c->sock = sock;
+	c->fd = fd;
 	pthread_mutex_init(&c->lock, NULL);
-	rc = hello(c, err);
-	if (rc < 0) {
+	pthread_mutex_init(&c->notes_lock, NULL);
+	LIST_INIT(&c->regions);
+	STAILQ_INIT(&c->notes);
+	/* An agent that hangs does not take what it is sent. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) < 0)
+		rc = pl_err_sys(err, "cannot set a limit on the connection");
+	else
+		rc = hello(c, err);
+	if (rc < 0)
 		pl_close(c);
-		return rc;
-	}
-	*out = c;
-	return 0;
+	else
+		*out = c;
+	return rc;
+}
+
+static int dial(struct pl_err *err)
+{
+	const struct timeval tv = { .tv_sec = PL_CONN_REPLY_MS / 1000 };
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const socklen_t len = offsetof(struct sockaddr_un, sun_path) + 1 +
+			      sizeof(PL_WIRE_SOCKET) - 1;
+	pl_auto_fd fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return pl_err_sys(err, "cannot make a socket");
+	memcpy(sa.sun_path + 1, PL_WIRE_SOCKET, sizeof(PL_WIRE_SOCKET) - 1);
+	/* Also limits connect() while the agent's queue is full. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) < 0)
+		return pl_err_sys(err, "cannot set a limit on a socket");
+	if (connect(fd, (const struct sockaddr *)&sa, len) == 0)
+		return pl_take_fd(&fd);
+	if (errno == ECONNREFUSED)
+		return pl_err_set(err, ECONNREFUSED, "no agent serves this pod "
+				  "(@podlane in its network namespace): is "
+				  "podlaned running on this node, and did the "
+				  "podlane CNI plugin make this pod?");
+	if (errno == EAGAIN)
+		errno = ETIMEDOUT;
+	return pl_err_sys(err, "cannot connect to the agent at @podlane");
 }
 
 int pl_open(struct pl_conn **out, struct pl_err *err)
 {
-	int sock = connect_agent(err);
+	int fd = dial(err);
 
-	return sock < 0 ? sock : pl_conn_start(sock, out, err);
+	return fd < 0 ? fd : pl_conn_attach(fd, out, err);
 }
 
-void pl_close(struct pl_conn *c)
+void pl_close(struct pl_conn *conn)
 {
-	if (!c)
+	struct pl_conn_note *n;
+
+	if (!conn)
 		return;
-	close(c->sock);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
+	while ((n = note_next(conn)))
+		free(n);
+	close(conn->fd);
+	pthread_mutex_destroy(&conn->lock);
+	pthread_mutex_destroy(&conn->notes_lock);
+	free(conn);
 }
 
-void pl_conn_info(const struct pl_conn *c, struct pl_conn_info *info)
+void pl_conn_info(const struct pl_conn *conn, struct pl_conn_info *info)
 {
-	*info = c->info;
-}
-
-/* --- what lanes and regions ask ------------------------------------------- */
-
-static void tell_end(struct pl_conn *c, uint16_t type, uint64_t id)
-{
-	struct pl_msg_id req = { .id = id };
-	union pl_reply m;
-
-	pl_conn_call(c, &req, sizeof(req), type, -1, PL_MSG_OK, &m, NULL, 0,
-		     PL_REPLY_TIMEOUT_MS, NULL);
-}
-
-void pl_conn_lane_closed(struct pl_conn *c, uint64_t id)
-{
-	tell_end(c, PL_MSG_LANE_CLOSE, id);
-}
-
-void pl_conn_region_opened(struct pl_conn *c, struct pl_region *r)
-{
-	pthread_mutex_lock(&c->lock);
-	r->next = c->regions;
-	c->regions = r;
-	pthread_mutex_unlock(&c->lock);
-}
-
-void pl_conn_region_closed(struct pl_conn *c, struct pl_region *r)
-{
-	struct pl_region **p;
-
-	pthread_mutex_lock(&c->lock);
-	for (p = &c->regions; *p && *p != r; p = &(*p)->next)
-		;
-	if (*p)
-		*p = r->next;
-	pthread_mutex_unlock(&c->lock);
-	tell_end(c, PL_MSG_REGION_CLOSE, r->id);
+	*info = conn->info;
 }

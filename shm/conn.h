@@ -1,67 +1,82 @@
 /*
- * shm/conn.h - the connection to the agent; wire.h has the protocol
+ * shm/conn.h - the connection of a program to its agent
+ *
+ * Theory of operation
+ *
+ * wire.h says what is sent. One request is under way at a time: the connection
+ * is locked from the request to its reply. What the agent pushes in between
+ * (REGION_END) is taken by whoever reads. Each message is checked as a whole;
+ * one that is wrong, or a reply that does not come, breaks the connection for
+ * good, since nobody knows what the next message would belong to. Lanes and
+ * regions on this node do not need it any more then.
+ *
+ * Closing a lane must not wait for another thread's pl_connect: what the agent
+ * has to be told is queued, and whoever holds the lock tells it before the
+ * lock is free.
  */
 #ifndef SHM_CONN_H
 #define SHM_CONN_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
 
+#include "common/err.h"
 #include "shm/podlane.h"
 #include "shm/wire.h"
 
-#define PL_REPLY_TIMEOUT_MS 10000
+#define PL_CONN_REPLY_MS 10000	/* an agent that lives answers sooner */
+#define PL_CONN_TELL_MS 1000
+
+struct pl_region;
+struct pl_conn_note;
 
 struct pl_conn {
-	int sock;
-	bool dead;			/* gone, or it broke the rules */
-	uint32_t seq;
-	pthread_mutex_t lock;		/* one request at a time */
-	struct pl_region *regions;	/* open ones of other pods */
+	int fd;
 	struct pl_conn_info info;
+	pthread_mutex_t lock;		/* seq, broken, regions, reading fd */
+	uint32_t seq;
+	int broken;			/* 0 or -errno, for ever */
+	LIST_HEAD(, pl_region) regions;		/* that were opened */
+	pthread_mutex_t notes_lock;
+	STAILQ_HEAD(, pl_conn_note) notes;	/* still to be told */
 };
 
-/* A reply: any of them, and the descriptors that came with it. */
-union pl_reply {
-	struct pl_msg_hdr h;
-	struct pl_msg_error error;
-	struct pl_msg_ok ok;
-	struct pl_msg_hello_ok hello;
-	struct pl_msg_lane lane;
-	struct pl_msg_region region;
-	struct pl_msg_id id;
-	char room[PL_WIRE_MAX];
-};
+/* Say HELLO on a connected socket. Takes fd, always. */
+int pl_conn_attach(int fd, struct pl_conn **out, struct pl_err *err);
 
-/* As pl_open over a socket that is connected already; takes it. */
-int pl_conn_start(int sock, struct pl_conn **out, struct pl_err *err);
+/* A request and where its reply goes. */
+struct pl_conn_call {
+	void *request;			/* its header is filled in here */
+	uint32_t request_bytes;
+	uint16_t type, reply_type;
+	const int *fds;
+	int n_fds;
+	void *reply;			/* NULL: of no interest */
+	uint32_t reply_bytes;
+	int *reply_fds;			/* the caller's on success */
+	int n_reply_fds;		/* exactly so many come */
+	int timeout_ms;			/* -1: none */
+};
 
 /*
- * Send a request (its header is filled in here) with descriptor fd (or -1,
- * stays the caller's) and wait for its reply, which must be of want_type with
- * n_fds descriptors; those are then the caller's. An ERROR reply becomes err.
- * timeout_ms -1: no limit.
+ * The agent's ERROR becomes -errno and its text. -EPROTO: the reply was not
+ * what it should be. -ETIMEDOUT, -ECONNRESET: no reply.
  */
-int pl_conn_call(struct pl_conn *c, void *request, size_t len, uint16_t type,
-		 int fd, uint16_t want_type, union pl_reply *reply, int *fds,
-		 int n_fds, int timeout_ms, struct pl_err *err);
+int pl_conn_call(struct pl_conn *conn, const struct pl_conn_call *call,
+		 struct pl_err *err);
 
-/* Read what the agent has pushed, without waiting. */
-void pl_conn_events(struct pl_conn *c);
+/* Tell the agent that an id has ended; waits a second at most. */
+void pl_conn_tell(struct pl_conn *conn, enum pl_msg_type type, uint64_t id);
 
-void pl_conn_region_opened(struct pl_conn *c, struct pl_region *r);
-/* Tell the agent; what it answers does not matter. */
-void pl_conn_region_closed(struct pl_conn *c, struct pl_region *r);
-void pl_conn_lane_closed(struct pl_conn *c, uint64_t id);
+/* Take what the agent pushed, if nobody else is reading. Does not wait. */
+void pl_conn_poll(struct pl_conn *conn);
 
-/* Header and length of a received message. */
-bool pl_msg_valid(const void *msg, size_t len);
-/* The length that a message of this type has; 0: there is no such type. */
-size_t pl_msg_len(uint16_t type);
-void pl_msg_fill(void *msg, uint16_t type, uint32_t seq);
-/* A NUL-terminated string in a field of a message. */
-bool pl_msg_text_valid(const char *text, size_t size);
-/* A service or region name as podlane.h has it. */
-bool pl_name_valid(const char *name);
+/* Regions that REGION_END may be about. */
+void pl_conn_region_add(struct pl_conn *conn, struct pl_region *r);
+void pl_conn_region_remove(struct pl_conn *conn, struct pl_region *r);
 
 #endif

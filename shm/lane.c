@@ -1,283 +1,339 @@
-/* shm/lane.c - sending and receiving over a lane; lane.h has the theory */
+/* shm/lane.c - one end of a lane: making, moving bytes, ending */
 #include "shm/lane.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/util.h"
 #include "shm/conn.h"
 
-/* Bytes that one step of a long copy publishes: the peer reads meanwhile. */
-#define COPY_STEP 131072u
-#define SPIN_FIRST 64
-#define SPIN_MAX 512
+/* Bytes copied before they are shown: the peer copies while we go on. */
+#define STEP_MAX (256u << 10)
 
-static int cpus_allowed(void)
+static uint64_t step(uint64_t ring_bytes)
 {
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return 2;
-	return CPU_COUNT(&set);
+	return PL_MIN(ring_bytes / 4, (uint64_t)STEP_MAX);
 }
 
-int pl_lane_attach(struct pl_seg *own, struct pl_seg *peer, int bell,
-		   const struct pl_lane_info *info, struct pl_conn *conn,
-		   struct pl_lane **out, struct pl_err *err)
-{
-	struct pl_lane *l = NULL;
-	pthread_condattr_t attr;
+/* --- making ------------------------------------------------------------- */
 
-	if (posix_memalign((void **)&l, PL_CACHELINE, sizeof(*l))) {
-		pl_seg_close(own);
-		pl_seg_close(peer);
-		close(bell);
-		return pl_err_set(err, ENOMEM, "out of memory");
+/* The doorbell comes from outside. */
+static int check_bell(int fd, struct pl_err *err)
+{
+	int domain = 0, type = 0;
+	socklen_t len = sizeof(int);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+	    domain == AF_UNIX && type == SOCK_STREAM)
+		return 0;
+	return pl_err_set(err, EPROTO, "the doorbell is no Unix stream socket");
+}
+
+static void lane_init(struct pl_lane *l, const struct pl_lane_parts *p)
+{
+	l->own = p->own.base;
+	l->peer = p->peer.base;
+	l->bell = p->bell;
+	l->event_fd = -1;
+	l->epoll_fd = -1;
+	l->own_seg = p->own;
+	l->peer_seg = p->peer;
+	/* Mappings stay; descriptors are of no more use. */
+	pl_seg_drop_fd(&l->own_seg);
+	pl_seg_drop_fd(&l->peer_seg);
+	l->conn = p->conn;
+	if (p->info)
+		l->info = *p->info;
+	atomic_init(&l->timeout_ms, -1);
+	l->tx.ring = pl_seg_data(&l->own_seg);
+	l->tx.size = l->own_seg.data_bytes;
+	l->rx.ring = pl_seg_data(&l->peer_seg);
+	l->rx.size = l->peer_seg.data_bytes;
+	pl_spin_init(&l->tx.spin);
+	pl_spin_init(&l->rx.spin);
+}
+
+int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
+		   struct pl_err *err)
+{
+	struct pl_lane_parts p = *parts;
+	struct pl_lane *l = NULL;
+	int rc = check_bell(p.bell, err);
+
+	if (rc == 0) {
+		l = aligned_alloc(PL_CACHELINE, sizeof(*l));
+		if (!l)
+			rc = pl_err_set(err, ENOMEM, "out of memory");
+	}
+	if (rc < 0) {
+		pl_seg_close(&p.own);
+		pl_seg_close(&p.peer);
+		pl_close_fd(&p.bell);
+		return rc;
 	}
 	memset(l, 0, sizeof(*l));
-	l->own_seg = *own;
-	l->peer_seg = *peer;
-	*own = *peer = PL_SEG_NONE;
-	l->own = l->own_seg.base;
-	l->peer = l->peer_seg.base;
-	l->tx = pl_seg_data(&l->own_seg);
-	l->rx = pl_seg_data(&l->peer_seg);
-	l->tx_bytes = (uint32_t)l->own_seg.data_bytes;
-	l->rx_bytes = (uint32_t)l->peer_seg.data_bytes;
-	l->bell = bell;
-	l->timeout_ms = -1;
-	l->conn = conn;
-	l->info = *info;
-	l->info.send_ring_bytes = l->tx_bytes;
-	l->info.recv_ring_bytes = l->rx_bytes;
-	l->spin_max = cpus_allowed() > 1 ? SPIN_MAX : 0;
-	l->tx_spin = l->rx_spin = l->spin_max ? SPIN_FIRST : 0;
-	l->epfd = l->self = -1;
-	pthread_mutex_init(&l->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->drained, &attr);
-	pthread_condattr_destroy(&attr);
+	lane_init(l, &p);
 	*out = l;
 	return 0;
 }
 
-void pl_lane_free(struct pl_lane *l)
+/* --- ending ------------------------------------------------------------- */
+
+void pl_lane_raise(struct pl_lane *l, uint64_t state)
 {
-	pl_close_fd(&l->epfd);
-	pl_close_fd(&l->self);
-	pl_close_fd(&l->bell);
-	pl_seg_close(&l->own_seg);
-	pl_seg_close(&l->peer_seg);
-	pthread_cond_destroy(&l->drained);
-	pthread_mutex_destroy(&l->lock);
-	free(l);
+	uint64_t old = atomic_load_explicit(&l->own->state,
+					    memory_order_relaxed);
+
+	/* Release: our head is final; pairs with the acquire in rx_finish. */
+	while (old < state &&
+	       !atomic_compare_exchange_weak_explicit(
+		       &l->own->state, &old, state, memory_order_release,
+		       memory_order_relaxed))
+		;
+	/* Dekker; pairs with the fence in pl_lane_arm. */
+	pl_fence();
+	if (atomic_load_explicit(&l->peer->rx_wait, memory_order_relaxed) ||
+	    atomic_load_explicit(&l->peer->tx_wait, memory_order_relaxed))
+		pl_lane_ring(l);
 }
 
-/* --- sending -------------------------------------------------------------- */
-
-int pl_lane_commit(struct pl_lane *l, size_t len)
+int pl_lane_fail(struct pl_lane *l)
 {
-	if (len > l->reserved)
-		return -EINVAL;
-	l->reserved -= len;
-	l->head += len;
-	/* Pairs with the acquire in pl_lane_readable of the peer. */
-	atomic_store_explicit(&l->own->head, l->head, memory_order_release);
-	pl_lane_wake_rx(l);
-	return 0;
+	atomic_store_explicit(&l->error, -EPROTO, memory_order_relaxed);
+	pl_lane_raise(l, PL_STATE_CLOSED);
+	if (pl_lane_has_fd(l))
+		pl_lane_fd_signal(l);
+	return -EPROTO;
 }
 
-ssize_t pl_lane_reserve(struct pl_lane *l, size_t want, void **ptr, int flags)
+int pl_lane_shutdown(struct pl_lane *lane)
 {
-	uint64_t space;
+	lane->tx.end = -EPIPE;
+	pl_lane_raise(lane, PL_STATE_SHUT);
+	return atomic_load_explicit(&lane->error, memory_order_relaxed);
+}
+
+void pl_lane_close(struct pl_lane *lane)
+{
+	if (!lane)
+		return;
+	pl_lane_raise(lane, PL_STATE_CLOSED);
+	if (lane->conn)
+		pl_conn_tell(lane->conn, PL_MSG_LANE_CLOSE, lane->info.id);
+	pl_lane_fd_close(lane);
+	pl_close_fd(&lane->bell);
+	pl_seg_close(&lane->own_seg);
+	pl_seg_close(&lane->peer_seg);
+	free(lane);
+}
+
+void pl_lane_set_timeout(struct pl_lane *lane, int timeout_ms)
+{
+	atomic_store_explicit(&lane->timeout_ms, PL_MAX(timeout_ms, -1),
+			      memory_order_relaxed);
+}
+
+void pl_lane_info(const struct pl_lane *lane, struct pl_lane_info *info)
+{
+	*info = lane->info;
+	info->send_ring_bytes = (uint32_t)lane->tx.size;
+	info->recv_ring_bytes = (uint32_t)lane->rx.size;
+	info->sent_bytes = atomic_load_explicit(&lane->own->head,
+						memory_order_relaxed);
+	info->received_bytes = atomic_load_explicit(&lane->own->tail,
+						    memory_order_relaxed);
+}
+
+/* --- sending ------------------------------------------------------------ */
+
+/* The limit of a call that begins. */
+static struct pl_limit limit_of(const struct pl_lane *l)
+{
+	return (struct pl_limit){
+		.ms = atomic_load_explicit(&l->timeout_ms,
+					   memory_order_relaxed),
+	};
+}
+
+/* Too little space as far as we know: look, then wait. */
+static int tx_wait(struct pl_lane *l, uint64_t want, int flags,
+		   struct pl_limit *limit)
+{
+	const struct pl_want w = { PL_OUT, 0, want };
 	int rc;
 
-	if (want == 0 || want > l->tx_bytes)
-		return -EINVAL;
-	if (pl_lane_tx_ended(l, &rc))
-		return rc;
-	space = pl_lane_writable(l, want);
-	if (space < want) {
-		if (flags & PL_DONTWAIT)
-			return -EAGAIN;
-		rc = pl_lane_block(l, PL_OUT, want, l->timeout_ms);
-		if (rc < 0)
-			return rc;
-		if (pl_lane_tx_ended(l, &rc))
-			return rc;
-		space = pl_lane_writable(l, want);
+	if (!pl_tx_look(l, want)) {
+		if (flags & PL_DONTWAIT) {
+			pl_lane_probe(l);
+			if (!pl_tx_look(l, want))
+				return -EAGAIN;
+		} else {
+			rc = pl_lane_sleep(l, &w, limit);
+			if (rc < 0)
+				return rc;
+		}
 	}
-	*ptr = l->tx + (l->head & (l->tx_bytes - 1));
-	l->reserved = space;
-	return (ssize_t)space;
+	return pl_tx_check(l);
 }
 
-ssize_t pl_lane_send(struct pl_lane *l, const void *data, size_t len, int flags)
-{
-	const char *p = data;
-	size_t sent = 0;
-
-	while (sent < len) {
-		void *to;
-		ssize_t r = pl_lane_reserve(l, 1, &to, flags);
-		size_t n;
-
-		if (r < 0)
-			return sent ? (ssize_t)sent : r;
-		n = PL_MIN(len - sent, (size_t)r);
-		n = PL_MIN(n, (size_t)COPY_STEP);
-		memcpy(to, p + sent, n);
-		pl_lane_commit(l, n);
-		sent += n;
-	}
-	return (ssize_t)sent;
-}
-
-int pl_lane_shutdown(struct pl_lane *l)
-{
-	if (atomic_exchange(&l->shut, true))
-		return 0;
-	pl_lane_own_state(l, PL_STATE_SHUT);
-	return 0;
-}
-
-/* --- receiving ------------------------------------------------------------ */
-
-int pl_lane_consume(struct pl_lane *l, size_t len)
-{
-	if (len > l->head_seen - l->tail)
-		return -EINVAL;
-	l->tail += len;
-	/* Release: the bytes were read. Pairs with pl_lane_writable. */
-	atomic_store_explicit(&l->own->tail, l->tail, memory_order_release);
-	pl_lane_wake_tx(l);
-	if (l->epfd >= 0)
-		pl_lane_poll_left(l);
-	return 0;
-}
-
-ssize_t pl_lane_peek(struct pl_lane *l, size_t want, const void **ptr,
+ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 		     int flags)
 {
-	uint64_t n;
-	int rc;
+	struct pl_limit limit = limit_of(lane);
+	const uint64_t most = step(lane->tx.size);
+	size_t done = 0;
+	int rc = pl_tx_check(lane);
 
-	if (want == 0 || want > l->rx_bytes)
+	lane->tx.reserved = 0;
+	while (rc == 0 && done < len) {
+		uint64_t n = PL_MIN(len - done, most);
+
+		if (pl_tx_space(lane) < n) {
+			rc = pl_tx_refresh(lane);
+			if (rc == 0 && pl_tx_space(lane) == 0)
+				rc = tx_wait(lane, 1, flags, &limit);
+			if (rc < 0)
+				break;
+			n = PL_MIN(n, pl_tx_space(lane));
+		}
+		memcpy(lane->tx.ring + (lane->tx.head & (lane->tx.size - 1)),
+		       (const char *)data + done, n);
+		pl_tx_publish(lane, n);
+		done += n;
+	}
+	return done ? (ssize_t)done : rc;
+}
+
+ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
+			int flags)
+{
+	struct pl_limit limit = limit_of(lane);
+	int rc = pl_tx_check(lane);
+
+	if (want > lane->tx.size)
 		return -EINVAL;
-	n = pl_lane_readable(l, want);
-	if (n < want && l->epfd >= 0 && (flags & PL_DONTWAIT)) {
-		pl_lane_poll_idle(l);
-		n = pl_lane_readable(l, want);
-	}
-	if (n < want && !pl_lane_rx_final(l)) {
-		if (flags & PL_DONTWAIT)
-			return -EAGAIN;
-		rc = pl_lane_block(l, PL_IN, want, l->timeout_ms);
-		if (rc < 0)
-			return rc;
-	}
-	if (n < want)	/* it is there now, or this is the end */
-		n = pl_lane_readable(l, want);
-	if (n == 0 || atomic_load(&l->broken)) {
-		pl_lane_rx_ended(l, &rc);
-		return rc;
-	}
-	*ptr = l->rx + (l->tail & (l->rx_bytes - 1));
-	return (ssize_t)n;
-}
-
-ssize_t pl_lane_recv(struct pl_lane *l, void *data, size_t len, int flags)
-{
-	size_t got = 0;
-
-	while (got < len) {
-		const void *from;
-		ssize_t r = pl_lane_peek(l, 1, &from, flags);
-		size_t n;
-
-		if (r <= 0)
-			return got ? (ssize_t)got : r;
-		n = PL_MIN(len - got, (size_t)r);
-		n = PL_MIN(n, (size_t)COPY_STEP);
-		memcpy((char *)data + got, from, n);
-		pl_lane_consume(l, n);
-		got += n;
-		if (!(flags & PL_WAITALL) && pl_lane_readable(l, 1) == 0)
-			break;
-	}
-	return (ssize_t)got;
-}
-
-/* --- the rest ------------------------------------------------------------- */
-
-void pl_lane_close(struct pl_lane *l)
-{
-	pl_lane_own_state(l, PL_STATE_CLOSED);
-	if (l->conn)
-		pl_conn_lane_closed(l->conn, l->info.id);
-	pl_lane_free(l);
-}
-
-void pl_lane_set_timeout(struct pl_lane *l, int timeout_ms)
-{
-	l->timeout_ms = timeout_ms;
-}
-
-int pl_lane_wait(struct pl_lane *l, int events, int timeout_ms)
-{
-	int rc, got = 0;
-
-	if (!(events & (PL_IN | PL_OUT)))
-		return -EINVAL;
-	rc = pl_lane_block(l, events, 1, timeout_ms);
+	if (rc == 0 && pl_tx_space(lane) < PL_MAX(want, 1u))
+		rc = tx_wait(lane, PL_MAX(want, 1u), flags, &limit);
 	if (rc < 0)
 		return rc;
-	if ((events & PL_IN) &&
-	    (pl_lane_readable(l, 1) || pl_lane_rx_ended(l, &rc)))
-		got |= PL_IN;
-	if ((events & PL_OUT) &&
-	    (pl_lane_writable(l, 1) || pl_lane_tx_ended(l, &rc)))
-		got |= PL_OUT;
-	return got;
+	*ptr = lane->tx.ring + (lane->tx.head & (lane->tx.size - 1));
+	lane->tx.reserved = pl_tx_space(lane);
+	return (ssize_t)lane->tx.reserved;
 }
 
-static int add(int epfd, int fd)
+int pl_lane_commit(struct pl_lane *lane, size_t len)
 {
-	struct epoll_event ev = { .events = EPOLLIN };
+	int rc = pl_tx_check(lane);
 
-	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev);
+	if (len > lane->tx.reserved)
+		return -EINVAL;
+	lane->tx.reserved -= len;
+	if (rc == 0 && len)
+		pl_tx_publish(lane, len);
+	return rc;
 }
 
-int pl_lane_fd(struct pl_lane *l)
-{
-	pl_auto_fd ep = -1;
-	pl_auto_fd self = -1;
+/* --- receiving ---------------------------------------------------------- */
 
-	if (l->epfd >= 0)
-		return l->epfd;
-	ep = epoll_create1(EPOLL_CLOEXEC);
-	/* Set at first: the first call then finds out and arms. */
-	self = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ep < 0 || self < 0 || add(ep, l->bell) < 0 || add(ep, self) < 0)
-		return -errno;
-	pthread_mutex_lock(&l->lock);
-	atomic_store(&l->self_is_set, true);
-	l->self = pl_take_fd(&self);
-	l->epfd = pl_take_fd(&ep);
-	pthread_mutex_unlock(&l->lock);
-	return l->epfd;
+/*
+ * Too little to read as far as we know: look, then wait. 1: there is something
+ * (less than wanted only at the end), 0: nothing more will come.
+ */
+static int rx_wait(struct pl_lane *l, uint64_t want, int flags,
+		   struct pl_limit *limit)
+{
+	const struct pl_want w = { PL_IN, want, 0 };
+	int rc;
+
+	if (!pl_rx_look(l, want)) {
+		if (flags & PL_DONTWAIT) {
+			pl_lane_probe(l);
+			if (!pl_rx_look(l, want))
+				return -EAGAIN;
+		} else {
+			rc = pl_lane_sleep(l, &w, limit);
+			if (rc < 0)
+				return rc;
+		}
+	}
+	rc = atomic_load_explicit(&l->error, memory_order_relaxed);
+	if (rc < 0 || pl_rx_bytes(l))
+		return rc < 0 ? rc : 1;
+	return l->rx.end < 0 ? l->rx.end : 0;
 }
 
-void pl_lane_info(const struct pl_lane *l, struct pl_lane_info *info)
+static ssize_t recv_some(struct pl_lane *l, char *data, size_t len, int flags)
 {
-	*info = l->info;
-	info->sent_bytes = l->head;
-	info->received_bytes = l->tail;
+	struct pl_limit limit = limit_of(l);
+	const uint64_t most = step(l->rx.size);
+	size_t done = 0;
+	int rc = atomic_load_explicit(&l->error, memory_order_relaxed);
+
+	while (rc >= 0 && done < len) {
+		uint64_t n;
+
+		if (pl_rx_bytes(l) == 0) {
+			rc = l->rx.end ? 0 : pl_rx_refresh(l);
+			if (rc < 0)
+				break;
+			if (pl_rx_bytes(l) == 0) {
+				if (done && !(flags & PL_WAITALL))
+					break;
+				rc = rx_wait(l, 1, flags, &limit);
+				if (rc <= 0)
+					break;
+			}
+		}
+		n = PL_MIN(PL_MIN(len - done, most), pl_rx_bytes(l));
+		memcpy(data + done,
+		       l->rx.ring + (l->rx.tail & (l->rx.size - 1)), n);
+		pl_rx_release(l, n);
+		done += n;
+	}
+	return done ? (ssize_t)done : rc;
+}
+
+ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags)
+{
+	ssize_t n = recv_some(lane, data, len, flags);
+
+	if (pl_lane_has_fd(lane))
+		pl_lane_fd_update(lane);
+	return n;
+}
+
+ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
+		     int flags)
+{
+	struct pl_limit limit = limit_of(lane);
+	int rc = atomic_load_explicit(&lane->error, memory_order_relaxed);
+
+	if (want > lane->rx.size)
+		return -EINVAL;
+	if (rc == 0) {
+		rc = 1;
+		if (pl_rx_bytes(lane) < PL_MAX(want, 1u))
+			rc = rx_wait(lane, PL_MAX(want, 1u), flags, &limit);
+		if (pl_lane_has_fd(lane))
+			pl_lane_fd_update(lane);
+	}
+	if (rc <= 0)
+		return rc;
+	*ptr = lane->rx.ring + (lane->rx.tail & (lane->rx.size - 1));
+	return (ssize_t)pl_rx_bytes(lane);
+}
+
+int pl_lane_consume(struct pl_lane *lane, size_t len)
+{
+	int rc = atomic_load_explicit(&lane->error, memory_order_relaxed);
+
+	if (len > pl_rx_bytes(lane))
+		return -EINVAL;
+	if (rc == 0 && len)
+		pl_rx_release(lane, len);
+	if (pl_lane_has_fd(lane))
+		pl_lane_fd_update(lane);
+	return rc;
 }

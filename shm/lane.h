@@ -1,119 +1,283 @@
 /*
- * shm/lane.h - the inside of a lane
+ * shm/lane.h - one end of a lane
  *
  * Theory of operation
  *
- * What layout.h says of rings and wait words is done here. Each side keeps its
- * own counters in private memory and stores them to its segment; it caches what
- * it last saw of the peer's and looks again only when the cached value says
- * "full" or "empty". Every value of the peer is loaded once, checked against
- * what was seen before, and only then used; a peer that breaks the rules makes
- * the lane broken (-EPROTO from then on).
+ * layout.h says what stands in the two segments. This end keeps copies of all
+ * four counters: its own two are exact, the peer's two are what was last read
+ * and found right. The peer's head is only read again when the copy says that
+ * too little is there to read, its tail when the copy says that there is too
+ * little space; so a cache line moves between cores only when it must.
  *
- * Sleeping. A thread that has to wait draws a fresh number, stores it to its
- * wait word, fences, looks again and then sleeps on the doorbell. A sending and
- * a receiving thread share one doorbell: the first becomes the reader (it polls
- * and drains), the other waits for it on a condition variable. Each drain moves
- * `gen`, and nobody goes to sleep whose gen is not the one that it read before
- * it armed: so a byte that the reader drained for the other is not lost.
+ * What sends is in `tx`, what receives is in `rx`, each for one thread at a
+ * time. What both use is atomic:
  *
- * Poll mode (after pl_lane_fd). The epoll descriptor watches the doorbell and
- * an eventfd of ours, `self`. Bytes stay in the doorbell until a call finds the
- * ring empty; that call drains, arms a fresh number, looks again. When bytes
- * remain after a call, self is set; a call that finds nothing clears it.
+ *   error    a rule was broken by the peer: -EPROTO for ever;
+ *   hung_up  the peer's end of the doorbell is gone.
+ *
+ * Orders (the partner is the same code in the peer):
+ *
+ *   head   stored with release after the bytes; loaded with acquire before the
+ *          bytes are read (pl_tx_publish, pl_rx_refresh).
+ *   tail   stored with release after the bytes were read; loaded with acquire
+ *          before they are overwritten (pl_rx_release, pl_tx_refresh).
+ *   state  stored with release after the last head; loaded with acquire, and
+ *          then head is loaded once more (pl_lane_raise, rx_finish).
+ *   head, tail or state, then fence, then wait word; against wait word, then
+ *          fence, then head, tail and state (ring_if_waiting, pl_lane_arm).
+ *
+ * One doorbell serves both directions. Only who has taken it (bell_taken) polls
+ * or drains it; another thread that wants to sleep waits on `turn`. A drained
+ * byte may have been for the other thread, so `turn` moves with each drain, and
+ * nobody goes to sleep whose turn is not the one from before it armed.
  */
 #ifndef SHM_LANE_H
 #define SHM_LANE_H
 
-#include <pthread.h>
-#include <stdalign.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
+#include "common/err.h"
 #include "shm/podlane.h"
 #include "shm/segment.h"
+#include "shm/spin.h"
 
-struct pl_conn;
+#define PL_HOT __attribute__((aligned(PL_CACHELINE)))
+#define pl_likely(x) __builtin_expect(!!(x), 1)
+#define pl_unlikely(x) __builtin_expect(!!(x), 0)
+
+struct pl_lane_tx {
+	char *ring;
+	uint64_t size;
+	uint64_t head;		/* published */
+	uint64_t tail;		/* the peer's, as last seen */
+	uint64_t peer_state;	/* as last seen */
+	uint64_t reserved;	/* what pl_lane_commit may still commit */
+	uint32_t rung;		/* rx_wait that the bell was rung for last */
+	uint32_t wait_no;	/* last one stored in our tx_wait */
+	int end;		/* -EPIPE: no more can be sent */
+	struct pl_spin spin;
+};
+
+struct pl_lane_rx {
+	const char *ring;
+	uint64_t size;
+	uint64_t tail;		/* published */
+	uint64_t head;		/* the peer's, as last seen; final with end */
+	uint32_t rung;		/* tx_wait that the bell was rung for last */
+	uint32_t wait_no;	/* last one stored in our rx_wait */
+	int end;		/* 1: the stream ended, -ECONNRESET: it broke */
+	bool armed;		/* our rx_wait is set (lane_fd.c) */
+	uint64_t armed_head;	/* head at that time */
+	struct pl_spin spin;
+};
 
 struct pl_lane {
-	/* constant after attach */
-	struct pl_seg own_seg, peer_seg;
+	/* Constant, or as good as. */
 	struct pl_lane_seg *own;
-	struct pl_lane_seg *peer;	/* mapped read-only */
-	char *tx;
-	const char *rx;
-	uint32_t tx_bytes, rx_bytes;
+	const struct pl_lane_seg *peer;
 	int bell;
-	int timeout_ms;
-	struct pl_conn *conn;		/* NULL in tests */
-	struct pl_lane_info info;
+	_Atomic int timeout_ms;
+	_Atomic int error;
+	_Atomic bool hung_up;
+	_Atomic uint64_t probed_ns;	/* when it was asked for a hang-up */
+	_Atomic bool has_fd;		/* pl_lane_fd was called */
+	_Atomic bool signalled;		/* event_fd is readable */
+	int event_fd, epoll_fd;
+	/* Of two sleeping threads. */
+	_Atomic bool bell_taken;
+	_Atomic uint32_t turn, waiting;
 
-	/* the sending thread's */
-	alignas(PL_CACHELINE) uint64_t head;
-	uint64_t tail_seen;		/* peer's: how much it consumed */
-	uint64_t reserved;
-	uint32_t rang_rx;		/* the number that we rang for last */
-	uint32_t tx_seq;
-	unsigned int tx_spin;
+	struct pl_lane_tx tx PL_HOT;
+	struct pl_lane_rx rx PL_HOT;
 
-	/* the receiving thread's */
-	alignas(PL_CACHELINE) uint64_t tail;
-	uint64_t head_seen;		/* peer's */
-	uint32_t rang_tx;
-	uint32_t rx_seq;
-	unsigned int rx_spin;
+	struct pl_seg own_seg PL_HOT;
+	struct pl_seg peer_seg;
+	struct pl_conn *conn;		/* NULL: none has to be told */
+	struct pl_lane_info info;	/* its counters are not kept here */
+};
 
-	/* either's */
-	alignas(PL_CACHELINE) _Atomic uint64_t peer_state;	/* moves up */
-	_Atomic bool hup;		/* the doorbell's other end is gone */
-	_Atomic bool broken;
-	_Atomic bool shut;		/* we said that we send no more */
-	int spin_max;
-	int epfd, self;			/* poll mode, else -1 */
-	_Atomic bool self_is_set;	/* written with the lock held */
-	pthread_mutex_t lock;
-	pthread_cond_t drained;
-	uint64_t gen;
-	bool reading;			/* a thread polls the doorbell */
+/* The parts of a lane; pl_lane_attach takes all of them, also when it fails. */
+struct pl_lane_parts {
+	struct pl_seg own;		/* fresh: counters 0 */
+	struct pl_seg peer;		/* opened, or borrowed */
+	int bell;
+	struct pl_conn *conn;		/* told of the end, or NULL */
+	const struct pl_lane_info *info;	/* id, path, peer, service */
+};
+
+/* -EPROTO: bell is no connected Unix socket. -ENOMEM. */
+int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
+		   struct pl_err *err);
+
+/* A full barrier; ThreadSanitizer knows none, but knows read-modify-write. */
+static inline void pl_fence(void)
+{
+#ifdef __SANITIZE_THREAD__
+	_Atomic int x = 0;
+
+	atomic_fetch_add(&x, 1);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* The peer broke the rules: end the lane. Returns -EPROTO. */
+int pl_lane_fail(struct pl_lane *l);
+
+/* Our state is now at least this. */
+void pl_lane_raise(struct pl_lane *l, uint64_t state);
+
+/* Write a byte into the doorbell. */
+void pl_lane_ring(struct pl_lane *l);
+
+/* Ring if the wait word asks for it and that was not done yet. */
+static inline void pl_lane_ring_if_waiting(struct pl_lane *l,
+					   const _Atomic uint32_t *wait,
+					   uint32_t *rung)
+{
+	uint32_t no;
+
+	/* Dekker; pairs with the fence in pl_lane_arm. */
+	pl_fence();
+	no = atomic_load_explicit(wait, memory_order_relaxed);
+	if (pl_unlikely(no && no != *rung)) {
+		*rung = no;
+		pl_lane_ring(l);
+	}
+}
+
+/* --- sending ------------------------------------------------------------ */
+
+static inline uint64_t pl_tx_space(const struct pl_lane *l)
+{
+	return l->tx.size - (l->tx.head - l->tx.tail);
+}
+
+static inline int pl_tx_refresh(struct pl_lane *l)
+{
+	/* Pairs with the release in pl_rx_release. */
+	uint64_t tail = atomic_load_explicit(&l->peer->tail,
+					     memory_order_acquire);
+
+	if (pl_unlikely(!pl_ring_tail_valid(tail, l->tx.tail, l->tx.head)))
+		return pl_lane_fail(l);
+	l->tx.tail = tail;
+	return 0;
+}
+
+static inline void pl_tx_publish(struct pl_lane *l, uint64_t len)
+{
+	l->tx.head += len;
+	/* Pairs with the acquire in pl_rx_refresh. */
+	atomic_store_explicit(&l->own->head, l->tx.head, memory_order_release);
+	pl_lane_ring_if_waiting(l, &l->peer->rx_wait, &l->tx.rung);
+}
+
+/* The state of the peer changed, or something else did: what is it now? */
+int pl_tx_check_slow(struct pl_lane *l);
+
+/* 0, or why nothing can be sent. */
+static inline int pl_tx_check(struct pl_lane *l)
+{
+	uint64_t state = atomic_load_explicit(&l->peer->state,
+					      memory_order_relaxed);
+
+	if (pl_likely(state == PL_STATE_OPEN && l->tx.end == 0 &&
+		      l->tx.peer_state == PL_STATE_OPEN &&
+		      !atomic_load_explicit(&l->error, memory_order_relaxed) &&
+		      !atomic_load_explicit(&l->hung_up,
+					    memory_order_relaxed)))
+		return 0;
+	return pl_tx_check_slow(l);
+}
+
+/* --- receiving ---------------------------------------------------------- */
+
+static inline uint64_t pl_rx_bytes(const struct pl_lane *l)
+{
+	return l->rx.head - l->rx.tail;
+}
+
+static inline int pl_rx_refresh(struct pl_lane *l)
+{
+	/* Pairs with the release in pl_tx_publish. */
+	uint64_t head = atomic_load_explicit(&l->peer->head,
+					     memory_order_acquire);
+
+	if (pl_unlikely(!pl_ring_head_valid(head, l->rx.head, l->rx.tail,
+					    l->rx.size)))
+		return pl_lane_fail(l);
+	l->rx.head = head;
+	return 0;
+}
+
+static inline void pl_rx_release(struct pl_lane *l, uint64_t len)
+{
+	l->rx.tail += len;
+	/* Pairs with the acquire in pl_tx_refresh. */
+	atomic_store_explicit(&l->own->tail, l->rx.tail, memory_order_release);
+	pl_lane_ring_if_waiting(l, &l->peer->tx_wait, &l->rx.rung);
+}
+
+/* --- waiting (lane_wait.c) ---------------------------------------------- */
+
+/* Is there so much, or an end or error? They have to be told apart then. */
+bool pl_rx_look(struct pl_lane *l, uint64_t want);
+bool pl_tx_look(struct pl_lane *l, uint64_t want);
+
+/* How long a call may wait; end_ns is made up at the first wait. */
+struct pl_limit {
+	int ms;			/* -1: for ever */
+	uint64_t end_ns;	/* 0: not made up yet */
+};
+
+/* Which events, how many bytes to read, how much space to write. */
+struct pl_want {
+	int events;		/* PL_IN, PL_OUT */
+	uint64_t in, out;
 };
 
 /*
- * Take the two segments and the doorbell, also on failure, and make a lane.
- * info is copied.
+ * Wait until one of the wanted events holds. Returns those that do, or
+ * -ETIMEDOUT.
  */
-int pl_lane_attach(struct pl_seg *own, struct pl_seg *peer, int bell,
-		   const struct pl_lane_info *info, struct pl_conn *conn,
-		   struct pl_lane **out, struct pl_err *err);
-/* Release memory and descriptors; says nothing to anybody. */
-void pl_lane_free(struct pl_lane *l);
-
-/* --- lane_wait.c ---------------------------------------------------------- */
-
-/* Bytes to read / space to write; looks at the peer when `want` isn't there. */
-uint64_t pl_lane_readable(struct pl_lane *l, uint64_t want);
-uint64_t pl_lane_writable(struct pl_lane *l, uint64_t want);
-/* The peer's state as of now. */
-uint64_t pl_lane_peer_state(struct pl_lane *l);
-/* Nothing will come beyond what a look after this call finds. */
-bool pl_lane_rx_final(struct pl_lane *l);
-/* Has it ended, and with what result? Only once nothing is left to read. */
-bool pl_lane_rx_ended(struct pl_lane *l, int *result);
-bool pl_lane_tx_ended(struct pl_lane *l, int *result);
+int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
+		  struct pl_limit *limit);
 
 /*
- * Sleep until `want` bytes can be read (PL_IN) or written (PL_OUT), or that
- * direction has ended. 0 or -ETIMEDOUT.
+ * Tell the peer to ring when something happens. Whoever calls it must look once
+ * more afterwards.
  */
-int pl_lane_block(struct pl_lane *l, int events, uint64_t want,
-		  int timeout_ms);
+void pl_lane_arm(struct pl_lane *l, int events);
+void pl_lane_disarm(struct pl_lane *l, int events);
 
-/* After a store to our counters or state: wake the peer if it sleeps. */
-void pl_lane_wake_rx(struct pl_lane *l);
-void pl_lane_wake_tx(struct pl_lane *l);
-void pl_lane_ring(struct pl_lane *l);
-/* Move our state up, and ring. */
-void pl_lane_own_state(struct pl_lane *l, uint64_t state);
+/* Empty the doorbell, unless another thread has it. Was something in it? */
+bool pl_lane_drain(struct pl_lane *l);
 
-/* Poll mode: see the head of this file. */
-void pl_lane_poll_idle(struct pl_lane *l);
-void pl_lane_poll_left(struct pl_lane *l);
+/* See whether the peer hung up, if that was not done a moment ago. */
+void pl_lane_probe(struct pl_lane *l);
+
+/* --- the descriptor for poll (lane_fd.c) -------------------------------- */
+
+static inline bool pl_lane_has_fd(const struct pl_lane *l)
+{
+	/* Pairs with the release in pl_lane_fd. */
+	return pl_unlikely(atomic_load_explicit(&l->has_fd,
+						memory_order_acquire));
+}
+
+/* Make it tell the truth, after whatever the receiving side did. */
+void pl_lane_fd_update(struct pl_lane *l);
+
+/* The same for a thread that only sends and has drained the doorbell. */
+void pl_lane_fd_drained(struct pl_lane *l);
+
+/* Make it readable. */
+void pl_lane_fd_signal(struct pl_lane *l);
+
+void pl_lane_fd_close(struct pl_lane *l);
 
 #endif

@@ -72,9 +72,12 @@ uint64_t pl_mem_group_room(const char *dir, int v2)
 	uint64_t used = file_number(dir, v2 ? "memory.current" :
 					      "memory.usage_in_bytes");
 
+	uint64_t drop;
+
 	if (limit == UNKNOWN || used == UNKNOWN)
 		return UNKNOWN;
-	used -= PL_MIN(used, droppable(dir, v2));
+	drop = droppable(dir, v2);
+	used -= PL_MIN(used, drop);
 	return limit > used ? limit - used : 0;
 }
 

@@ -1,73 +1,251 @@
-/* shm/msg.c - the form of messages and names, checked at one place */
-#include <ctype.h>
+/* shm/msg.c - messages of wire.h: making, receiving and checking them */
+#include "shm/msg.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
-#include "shm/conn.h"
+#include "common/util.h"
 
-static const uint16_t lengths[] = {
-	[PL_MSG_ERROR] = sizeof(struct pl_msg_error),
-	[PL_MSG_OK] = sizeof(struct pl_msg_ok),
-	[PL_MSG_HELLO] = sizeof(struct pl_msg_hello),
-	[PL_MSG_HELLO_OK] = sizeof(struct pl_msg_hello_ok),
-	[PL_MSG_LISTEN] = sizeof(struct pl_msg_listen),
-	[PL_MSG_LISTEN_OK] = sizeof(struct pl_msg_ok),
-	[PL_MSG_CONNECT] = sizeof(struct pl_msg_connect),
-	[PL_MSG_CONNECT_OK] = sizeof(struct pl_msg_lane),
-	[PL_MSG_INCOMING] = sizeof(struct pl_msg_lane),
-	[PL_MSG_ACCEPT] = sizeof(struct pl_msg_accept),
-	[PL_MSG_REJECT] = sizeof(struct pl_msg_ok),
-	[PL_MSG_LANE_CLOSE] = sizeof(struct pl_msg_id),
-	[PL_MSG_REGION_CREATE] = sizeof(struct pl_msg_region_create),
-	[PL_MSG_REGION_CREATE_OK] = sizeof(struct pl_msg_region),
-	[PL_MSG_REGION_OPEN] = sizeof(struct pl_msg_region_open),
-	[PL_MSG_REGION_OPEN_OK] = sizeof(struct pl_msg_region),
-	[PL_MSG_REGION_CLOSE] = sizeof(struct pl_msg_id),
-	[PL_MSG_REGION_END] = sizeof(struct pl_msg_id),
+/* What a library may receive. */
+static const struct rule {
+	uint16_t size;
+	uint8_t n_fds;
+} rules[] = {
+	[PL_MSG_ERROR] = { sizeof(struct pl_msg_error), 0 },
+	[PL_MSG_OK] = { sizeof(struct pl_msg_ok), 0 },
+	[PL_MSG_HELLO_OK] = { sizeof(struct pl_msg_hello_ok), 0 },
+	[PL_MSG_LISTEN_OK] = { sizeof(struct pl_msg_ok), 1 },
+	[PL_MSG_CONNECT_OK] = { sizeof(struct pl_msg_lane), 2 },
+	[PL_MSG_INCOMING] = { sizeof(struct pl_msg_lane), 2 },
+	[PL_MSG_REGION_CREATE_OK] = { sizeof(struct pl_msg_region), 2 },
+	[PL_MSG_REGION_OPEN_OK] = { sizeof(struct pl_msg_region), 1 },
+	[PL_MSG_REGION_END] = { sizeof(struct pl_msg_id), 0 },
 };
 
-size_t pl_msg_len(uint16_t type)
+uint64_t pl_msg_deadline(int timeout_ms)
 {
-	return type < sizeof(lengths) / sizeof(lengths[0]) ? lengths[type] : 0;
+	if (timeout_ms < 0)
+		return UINT64_MAX;
+	return pl_now_ns() + (uint64_t)timeout_ms * 1000000u;
 }
 
-bool pl_msg_valid(const void *msg, size_t len)
+static int wrong(struct pl_err *err, const char *what)
 {
-	struct pl_msg_hdr h;
-
-	if (len < sizeof(h))
-		return false;
-	memcpy(&h, msg, sizeof(h));
-	return h.magic == PL_WIRE_MAGIC && h.version == PL_WIRE_VERSION &&
-	       h.len == len && pl_msg_len(h.type) == len;
+	return pl_err_set(err, EPROTO, "the agent sent %s; are libpodlane and "
+			  "podlaned of one release?", what);
 }
 
-void pl_msg_fill(void *msg, uint16_t type, uint32_t seq)
+/* Whatever the locale is: not a control character. */
+static bool is_text(char c)
 {
-	struct pl_msg_hdr h = {
-		.magic = PL_WIRE_MAGIC,
-		.version = PL_WIRE_VERSION,
-		.type = type,
-		.seq = seq,
-		.len = (uint32_t)pl_msg_len(type),
-	};
+	return (unsigned char)c >= ' ' && c != 0x7f;
+}
+
+static bool is_name(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+	       (c >= 'a' && c <= 'z') || (c && strchr("._/:-", c));
+}
+
+bool pl_msg_text_ok(const char *s, size_t size)
+{
+	size_t n = strnlen(s, size);
+
+	for (size_t i = 0; i < n; i++)
+		if (!is_text(s[i]))
+			return false;
+	return n < size;
+}
+
+/* The text fields of a message whose size is right. */
+static bool texts_ok(const struct pl_msg *m)
+{
+#define OK(field) pl_msg_text_ok(m->field, sizeof(m->field))
+	switch (m->h.type) {
+	case PL_MSG_ERROR:
+		return OK(error.text);
+	case PL_MSG_HELLO_OK:
+		return OK(hello_ok.node) && OK(hello_ok.addr);
+	case PL_MSG_CONNECT_OK:
+	case PL_MSG_INCOMING:
+		return OK(lane.path) && OK(lane.peer) && OK(lane.service);
+	case PL_MSG_REGION_CREATE_OK:
+	case PL_MSG_REGION_OPEN_OK:
+		return OK(region.path) && OK(region.owner);
+	default:
+		return true;
+	}
+#undef OK
+}
+
+static int check(const struct pl_msg *m, struct pl_err *err)
+{
+	const struct rule *r;
+
+	if (m->len < sizeof(m->h))
+		return wrong(err, "a message shorter than its header");
+	if (m->h.magic != PL_WIRE_MAGIC)
+		return wrong(err, "a message without the magic number");
+	if (m->h.version != PL_WIRE_VERSION)
+		return wrong(err, "a message of an unknown version");
+	if (m->h.len != m->len)
+		return wrong(err, "a message with a wrong length");
+	if (m->h.type >= PL_ARRAY_SIZE(rules) || !rules[m->h.type].size)
+		return wrong(err, "a message of an unknown type");
+	r = &rules[m->h.type];
+	if (m->len != r->size)
+		return wrong(err, "a message whose size is not that of its "
+				  "type");
+	if (m->n_fds != r->n_fds)
+		return wrong(err, "a message with a wrong number of "
+				  "descriptors");
+	if (!texts_ok(m))
+		return wrong(err, "a message with a text that is not one");
+	return 0;
+}
+
+/* Did the kernel leave descriptors out because this process has too many? */
+static bool fds_used_up(int sock)
+{
+	int fds[PL_FDPASS_MAX], n = 0;
+	bool full = false;
+
+	while (n < PL_FDPASS_MAX && !full) {
+		fds[n] = fcntl(sock, F_DUPFD_CLOEXEC, 0);
+		full = fds[n] < 0;
+		n += !full;
+	}
+	while (n)
+		close(fds[--n]);
+	return full;
+}
+
+int pl_msg_recv_now(int sock, struct pl_msg *m, struct pl_err *err)
+{
+	ssize_t n = pl_fdpass_recv(sock, m->bytes, sizeof(m->bytes), m->fds,
+				   PL_FDPASS_MAX, &m->n_fds, MSG_DONTWAIT);
+	int rc;
+
+	if (n == -EAGAIN)
+		return -EAGAIN;
+	if (n == 0 || n == -ECONNRESET)
+		return pl_err_set(err, ECONNRESET,
+				  "the agent closed the connection");
+	if (n == -EPROTO && fds_used_up(sock))
+		return pl_err_set(err, EMFILE, "this process has too few "
+				  "descriptors left (ulimit -n)");
+	if (n == -EMSGSIZE || n == -EPROTO)
+		return wrong(err, "a message that is too long, or with too "
+				  "many descriptors");
+	if (n < 0)
+		return pl_err_set(err, (int)-n, "cannot receive from the agent: "
+				  "%s", strerror((int)-n));
+	m->len = (size_t)n;
+	rc = check(m, err);
+	if (rc < 0)
+		pl_msg_drop(m);
+	return rc;
+}
+
+/* Until the socket is readable or hung up. */
+static int wait_readable(int sock, uint64_t deadline_ns)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	struct timespec ts;
+	uint64_t now = pl_now_ns();
+	int n;
+
+	if (deadline_ns <= now)
+		return -ETIMEDOUT;
+	ts.tv_sec = (time_t)((deadline_ns - now) / 1000000000u);
+	ts.tv_nsec = (long)((deadline_ns - now) % 1000000000u);
+	n = ppoll(&p, 1, deadline_ns == UINT64_MAX ? NULL : &ts, NULL);
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	return 0;
+}
+
+int pl_msg_recv(int sock, uint64_t deadline_ns, struct pl_msg *m,
+		struct pl_err *err)
+{
+	for (;;) {
+		int rc = pl_msg_recv_now(sock, m, err);
+
+		if (rc != -EAGAIN)
+			return rc;
+		rc = wait_readable(sock, deadline_ns);
+		if (rc == -ETIMEDOUT)
+			return pl_err_set(err, ETIMEDOUT,
+					  "the agent does not answer");
+		if (rc < 0)
+			return pl_err_set(err, -rc, "cannot wait for the "
+					  "agent: %s", strerror(-rc));
+	}
+}
+
+void pl_msg_drop(struct pl_msg *m)
+{
+	for (int i = 0; i < m->n_fds; i++)
+		pl_close_fd(&m->fds[i]);
+	m->n_fds = 0;
+}
+
+int pl_msg_take_fd(struct pl_msg *m, int i)
+{
+	return pl_take_fd(&m->fds[i]);
+}
+
+int pl_msg_put(int sock, void *msg, uint32_t len, enum pl_msg_type type,
+	       uint32_t seq, const int *fds, int n_fds)
+{
+	const struct pl_msg_hdr h = { .magic = PL_WIRE_MAGIC,
+				      .version = PL_WIRE_VERSION,
+				      .type = (uint16_t)type,
+				      .seq = seq,
+				      .len = len };
+	int rc;
 
 	memcpy(msg, &h, sizeof(h));
+	rc = pl_fdpass_send(sock, msg, len, fds, n_fds, 0);
+	if (rc == -EPIPE)
+		return -ECONNRESET;
+	return rc == -EAGAIN ? -ETIMEDOUT : rc;
 }
 
-bool pl_msg_text_valid(const char *text, size_t size)
+int pl_msg_set_name(char field[PL_WIRE_NAME], const char *name,
+		    const char *what, struct pl_err *err)
 {
-	return memchr(text, '\0', size) != NULL;
-}
+	size_t n = name ? strlen(name) : 0;
 
-bool pl_name_valid(const char *name)
-{
-	size_t n = strnlen(name, PL_NAME_BYTES);
-
-	if (n == 0 || n == PL_NAME_BYTES)
-		return false;
+	if (n == 0 || n >= PL_WIRE_NAME)
+		return pl_err_set(err, EINVAL, "the name of a %s must have 1 to "
+				  "%d bytes", what, PL_WIRE_NAME - 1);
 	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)name[i]) &&
-		    !strchr("._/:-", name[i]))
-			return false;
-	return true;
+		if (!is_name(name[i]))
+			return pl_err_set(err, EINVAL, "the name of a %s may "
+					  "have [A-Za-z0-9._/:-] only, not "
+					  "'%.63s'", what, name);
+	memset(field, 0, PL_WIRE_NAME);
+	memcpy(field, name, n);
+	return 0;
+}
+
+int pl_msg_set_addr(char field[PL_WIRE_ADDR], const char *addr,
+		    struct pl_err *err)
+{
+	unsigned char bin[16];
+	size_t n = addr ? strlen(addr) : 0;
+
+	if (n == 0 || n >= PL_WIRE_ADDR ||
+	    (inet_pton(AF_INET, addr, bin) != 1 &&
+	     inet_pton(AF_INET6, addr, bin) != 1))
+		return pl_err_set(err, EINVAL, "'%.47s' is no address of a pod",
+				  addr ? addr : "");
+	memset(field, 0, PL_WIRE_ADDR);
+	memcpy(field, addr, n);
+	return 0;
 }

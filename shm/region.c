@@ -1,216 +1,251 @@
-/* shm/region.c - publishing a region and waiting for it; see layout.h */
+/* shm/region.c - memory that one pod writes and others read in place */
 #include "shm/region.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/util.h"
 #include "shm/conn.h"
+#include "shm/futex.h"
 
-/* Between two looks at the agent connection; see docs/decisions.md. */
 #define SLICE_NS 100000000u
-#define SPIN_MAX 256
+#define LOOKS_PER_CLOCK 32
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-	       "the low half of version must come first");
-
-static uint32_t *futex_word(const struct pl_region *r)
+static struct pl_region_seg *seg_of(const struct pl_region *r)
 {
-	return (uint32_t *)&r->ctl->version;
+	return r->seg.base;
 }
 
-static long futex(uint32_t *word, int op, uint32_t val, struct timespec *ts)
+/* The low half of version, which futexes can compare. */
+static const void *version_word(const struct pl_region *r)
 {
-	return syscall(SYS_futex, word, op, val, ts, NULL, 0);
+	const char *p = (const char *)&seg_of(r)->version;
+
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	p += sizeof(uint32_t);
+#endif
+	return p;
 }
 
-int pl_region_attach(struct pl_seg *seg, struct pl_seg *watch, int bell,
-		     bool owner, const struct pl_region_info *info,
-		     struct pl_conn *conn, uint64_t id, struct pl_region **out,
-		     struct pl_err *err)
+int pl_region_attach(const struct pl_region_parts *parts,
+		     struct pl_region **out, struct pl_err *err)
 {
+	struct pl_region_parts p = *parts;
 	struct pl_region *r = calloc(1, sizeof(*r));
 
 	if (!r) {
-		pl_seg_close(seg);
-		pl_seg_close(watch);
-		pl_close_fd(&bell);
+		pl_seg_close(&p.seg);
+		pl_seg_close(&p.watch);
+		pl_close_fd(&p.bell);
 		return pl_err_set(err, ENOMEM, "out of memory");
 	}
-	r->seg = *seg;
-	r->watch = *watch;
-	*seg = *watch = PL_SEG_NONE;
-	r->ctl = r->seg.base;
-	r->bell = bell;
-	r->owner = owner;
-	r->conn = conn;
-	r->id = id;
-	r->info = *info;
-	r->info.size = r->seg.data_bytes;
+	r->seg = p.seg;
+	r->watch = p.watch;
+	/* Mappings stay; descriptors are of no more use. */
+	pl_seg_drop_fd(&r->seg);
+	pl_seg_drop_fd(&r->watch);
+	r->bell = p.bell;
+	r->is_owner = p.is_owner;
+	r->id = p.id;
+	r->conn = p.conn;
+	if (p.info)
+		r->info = *p.info;
+	pl_spin_init(&r->spin);
+	if (r->conn && !r->is_owner)
+		pl_conn_region_add(r->conn, r);
 	*out = r;
 	return 0;
 }
 
-void pl_region_free(struct pl_region *r)
+void pl_region_ended(struct pl_region *r)
 {
-	pl_seg_close(&r->seg);
-	pl_seg_close(&r->watch);
-	pl_close_fd(&r->bell);
-	free(r);
+	/* Pairs with the acquire in look. */
+	atomic_store_explicit(&r->ended, true, memory_order_release);
+	pl_futex_wake(version_word(r), 0);
 }
 
-void pl_region_set_ended(struct pl_region *r)
+void pl_region_close(struct pl_region *region)
 {
-	atomic_store(&r->ended, true);
+	if (!region)
+		return;
+	if (region->is_owner) {
+		/* Version is final; pairs with the acquire in look. */
+		atomic_store_explicit(&seg_of(region)->state, PL_STATE_CLOSED,
+				      memory_order_release);
+		pl_futex_wake(version_word(region), 0);
+	}
+	if (region->conn && !region->is_owner)
+		pl_conn_region_remove(region->conn, region);
+	if (region->conn)
+		pl_conn_tell(region->conn, PL_MSG_REGION_CLOSE, region->id);
+	pl_seg_close(&region->seg);
+	pl_seg_close(&region->watch);
+	pl_close_fd(&region->bell);
+	free(region);
 }
 
-void *pl_region_data(const struct pl_region *r)
+void *pl_region_data(const struct pl_region *region)
 {
-	return pl_seg_data(&r->seg);
+	return pl_seg_data(&region->seg);
 }
 
-size_t pl_region_size(const struct pl_region *r)
+size_t pl_region_size(const struct pl_region *region)
 {
-	return r->seg.data_bytes;
+	return region->seg.data_bytes;
 }
 
-uint64_t pl_region_version(const struct pl_region *r)
+uint64_t pl_region_version(const struct pl_region *region)
 {
-	/* Pairs with the release in pl_region_publish (or of the agent). */
-	return atomic_load_explicit(&r->ctl->version, memory_order_acquire);
+	/* Pairs with the release in pl_region_publish. */
+	return atomic_load_explicit(&seg_of(region)->version,
+				    memory_order_acquire);
 }
 
-/* The agent sleeps until we ring, when it replicates this region. */
-static void wake_agent(struct pl_region *r)
+void pl_region_info(const struct pl_region *region,
+		    struct pl_region_info *info)
+{
+	*info = region->info;
+	info->size = region->seg.data_bytes;
+	info->version = pl_region_version(region);
+}
+
+/* --- owner -------------------------------------------------------------- */
+
+/* Does the agent want to know? */
+static void ring_watch(struct pl_region *r)
 {
 	const struct pl_region_watch *w = r->watch.base;
-	uint32_t n;
 
 	if (!w)
 		return;
-	/* Dekker: the agent stores wait, fences, and looks at version again. */
+	/* Dekker: the agent asks, issues a fence, and looks at version. */
 	atomic_thread_fence(memory_order_seq_cst);
-	n = atomic_load_explicit(&w->wait, memory_order_relaxed);
-	if (n == 0 || n == r->rang)
+	/* A socket that is full holds a wake-up; an agent that is gone no. */
+	if (atomic_load_explicit(&w->wait, memory_order_relaxed) &&
+	    send(r->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
-	r->rang = n;
-	if (send(r->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return;	/* full: it is awake; gone: nobody replicates */
 }
 
-int pl_region_publish(struct pl_region *r, size_t offset, size_t len,
+int pl_region_publish(struct pl_region *region, size_t offset, size_t len,
 		      uint64_t *version)
 {
-	struct pl_region_range *e;
-	uint64_t v;
+	struct pl_region_seg *s = seg_of(region);
+	struct pl_region_range *range;
 
-	if (!r->owner)
+	if (!region->is_owner)
 		return -EPERM;
-	if (offset > r->seg.data_bytes || len > r->seg.data_bytes - offset)
+	if (offset > region->seg.data_bytes ||
+	    len > region->seg.data_bytes - offset)
 		return -EINVAL;
-	v = atomic_load_explicit(&r->ctl->version, memory_order_relaxed);
-	e = &r->ctl->log[v % PL_REGION_LOG];
-	atomic_store_explicit(&e->offset, offset, memory_order_relaxed);
-	atomic_store_explicit(&e->len, len, memory_order_relaxed);
-	/* Pairs with the acquire in pl_region_version, and in the agent. */
-	atomic_store_explicit(&r->ctl->version, v + 1, memory_order_release);
-	futex(futex_word(r), FUTEX_WAKE, INT_MAX, NULL);
-	wake_agent(r);
+	/*
+	 * Release: whoever reads this entry instead of the one that it wanted
+	 * also sees that version has come so far.
+	 */
+	range = &s->log[region->version % PL_REGION_LOG];
+	atomic_store_explicit(&range->offset, offset, memory_order_release);
+	atomic_store_explicit(&range->len, len, memory_order_release);
+	region->version++;
+	/* Pairs with the acquire in look and pl_region_version. */
+	atomic_store_explicit(&s->version, region->version,
+			      memory_order_release);
+	pl_futex_wake(version_word(region), 0);
+	ring_watch(region);
 	if (version)
-		*version = v + 1;
+		*version = region->version;
 	return 0;
 }
 
-static bool spin(struct pl_region *r, uint64_t version)
-{
-	for (unsigned int i = 0; i < r->spin; i++) {
-		if (pl_region_version(r) >= version) {
-			r->spin = PL_MIN(r->spin * 2, (unsigned int)SPIN_MAX);
-			return true;
-		}
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#endif
-	}
-	r->spin = PL_MAX(r->spin / 2, 4u);
-	return false;
-}
+/* --- readers ------------------------------------------------------------ */
 
-/* 1: there; 0: not yet; -ECONNRESET: it will never be. */
-static int look(struct pl_region *r, uint64_t version)
+/*
+ * 1: version is there. 0: not yet, and *now is what is there. -ECONNRESET: it
+ * will not come.
+ */
+static int look(struct pl_region *r, uint64_t version, uint64_t *now)
 {
-	bool ended = atomic_load(&r->ended);
-	/* Acquire: what the state's writer published before is seen next. */
-	uint64_t state = atomic_load_explicit(&r->ctl->state,
+	/* Acquire: what another thread saw before can't be gone for us. */
+	uint64_t seen = atomic_load_explicit(&r->seen, memory_order_acquire);
+	/* First, so that what came before the end is not missed. */
+	bool ended = atomic_load_explicit(&r->ended, memory_order_acquire);
+	uint64_t state = atomic_load_explicit(&seg_of(r)->state,
 					      memory_order_acquire);
+	uint64_t v = pl_region_version(r);
 
-	if (pl_region_version(r) >= version)
+	if (atomic_load_explicit(&r->error, memory_order_relaxed))
+		return -EPROTO;
+	if (v < seen || state > PL_STATE_DEAD) {
+		atomic_store_explicit(&r->error, -EPROTO,
+				      memory_order_relaxed);
+		return -EPROTO;
+	}
+	while (seen < v &&
+	       !atomic_compare_exchange_weak_explicit(&r->seen, &seen, v,
+						      memory_order_release,
+						      memory_order_acquire))
+		;
+	*now = v;
+	if (v >= version)
 		return 1;
-	if (!r->owner && (ended || state != PL_STATE_OPEN))
-		return -ECONNRESET;
+	return ended || state != PL_STATE_OPEN ? -ECONNRESET : 0;
+}
+
+static int spin(struct pl_region *r, uint64_t version, uint64_t end_ns)
+{
+	uint64_t now;
+
+	do {
+		for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+			int rc = look(r, version, &now);
+
+			if (rc)
+				return rc;
+			pl_cpu_relax();
+		}
+	} while (pl_now_ns() < end_ns);
 	return 0;
 }
 
-static void sleep_slice(struct pl_region *r, uint64_t version, uint64_t ns)
+/* One slice of sleep at most, and a look at the agent if nothing came. */
+static int sleep_once(struct pl_region *r, uint64_t version, uint64_t end_ns)
 {
-	struct timespec ts = { .tv_sec = 0, .tv_nsec = (long)ns };
-	uint64_t now = pl_region_version(r);
-
-	if (now < version)
-		futex(futex_word(r), FUTEX_WAIT, (uint32_t)now, &ts);
-}
-
-int pl_region_wait(struct pl_region *r, uint64_t version, int timeout_ms)
-{
-	uint64_t deadline = UINT64_MAX;
-	int rc = look(r, version);
+	uint64_t now, left = end_ns - pl_now_ns();
+	int rc = look(r, version, &now);
 
 	if (rc)
-		return PL_MIN(rc, 0);
+		return rc;
+	if ((int64_t)left <= 0 && end_ns != UINT64_MAX)
+		return -ETIMEDOUT;
+	rc = pl_futex_wait(version_word(r), (uint32_t)now,
+			   PL_MIN(left, (uint64_t)SLICE_NS), 0);
+	if (rc == -ETIMEDOUT && r->conn)
+		pl_conn_poll(r->conn);
+	return look(r, version, &now);
+}
+
+int pl_region_wait(struct pl_region *region, uint64_t version, int timeout_ms)
+{
+	uint64_t now, start, end = UINT64_MAX;
+	int rc = look(region, version, &now);
+	bool spins;
+
+	if (rc)
+		return rc < 0 ? rc : 0;
 	if (timeout_ms == 0)
 		return -ETIMEDOUT;
-	if (spin(r, version))
-		return 0;
+	start = pl_now_ns();
 	if (timeout_ms > 0)
-		deadline = pl_now_ns() + (uint64_t)timeout_ms * 1000000u;
-	for (;;) {
-		uint64_t now = pl_now_ns();
-
-		if (now >= deadline)
-			return -ETIMEDOUT;
-		sleep_slice(r, version,
-			    PL_MIN(deadline - now, (uint64_t)SLICE_NS));
-		rc = look(r, version);
-		if (rc == 0 && r->conn && pl_now_ns() - now >= SLICE_NS) {
-			pl_conn_events(r->conn);
-			rc = look(r, version);
-		}
-		if (rc)
-			return PL_MIN(rc, 0);
+		end = start + (uint64_t)timeout_ms * 1000000u;
+	spins = pl_spin_wanted(&region->spin, start);
+	if (spins)
+		rc = spin(region, version, PL_MIN(start + PL_SPIN_NS, end));
+	if (rc) {
+		pl_spin_learn(&region->spin, 0, false);
+		return rc < 0 ? rc : 0;
 	}
-}
-
-void pl_region_close(struct pl_region *r)
-{
-	if (r->owner) {
-		atomic_store_explicit(&r->ctl->state, PL_STATE_CLOSED,
-				      memory_order_release);
-		futex(futex_word(r), FUTEX_WAKE, INT_MAX, NULL);
-	}
-	if (r->conn)
-		pl_conn_region_closed(r->conn, r);
-	pl_region_free(r);
-}
-
-void pl_region_info(const struct pl_region *r, struct pl_region_info *info)
-{
-	*info = r->info;
-	info->version = pl_region_version(r);
+	while (!rc)
+		rc = sleep_once(region, version, end);
+	pl_spin_learn(&region->spin, pl_now_ns() - start, spins);
+	return rc < 0 ? rc : 0;
 }

@@ -1,0 +1,119 @@
+/*
+ * shm/lane_fd.c - the descriptor of a lane for poll and epoll
+ *
+ * Theory of operation
+ *
+ * It is an epoll descriptor over the doorbell and over an event descriptor of
+ * ours. Whenever the user is not in a call that receives,
+ *
+ *   something can be read (bytes, end, error):  the event descriptor is
+ *       readable, or the doorbell is about to be (the peer was asked to ring
+ *       and has not yet), or it hung up;
+ *   nothing can be read:  the peer is asked to ring, and neither is readable,
+ *       except for a byte that was on its way: a call that receives and finds
+ *       nothing takes it away.
+ *
+ * pl_lane_fd_update brings this about after each call of the receiving side:
+ * it clears both, asks, looks, and only then signals. System calls are made
+ * when something changes.
+ *
+ * A sending thread that sleeps on the doorbell may take a byte that was meant
+ * for the receiving one, and then signals in its place; while it sleeps, the
+ * receiving one leaves the doorbell to it.
+ */
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "shm/lane.h"
+
+void pl_lane_fd_signal(struct pl_lane *l)
+{
+	const uint64_t one = 1;
+
+	/* A counter that is full is readable. */
+	if (!atomic_exchange(&l->signalled, true) &&
+	    write(l->event_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* Reads first: who signals in between then finds `signalled` as it was. */
+static void unsignal(struct pl_lane *l)
+{
+	uint64_t n;
+
+	if (!atomic_load(&l->signalled))
+		return;
+	if (read(l->event_fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+		return;
+	atomic_exchange(&l->signalled, false);
+}
+
+static bool known(const struct pl_lane *l)
+{
+	return l->rx.end || pl_rx_bytes(l) ||
+	       atomic_load_explicit(&l->error, memory_order_relaxed);
+}
+
+void pl_lane_fd_update(struct pl_lane *l)
+{
+	if (!known(l)) {
+		bool rung;
+
+		unsignal(l);
+		rung = pl_lane_drain(l);
+		/* The peer rings once for each time that it was asked. */
+		if (!l->rx.armed || rung || l->rx.head != l->rx.armed_head)
+			pl_lane_arm(l, PL_IN);
+		if (!pl_rx_look(l, 1))
+			return;
+	}
+	pl_lane_fd_signal(l);
+	pl_lane_disarm(l, PL_IN);
+}
+
+void pl_lane_fd_drained(struct pl_lane *l)
+{
+	uint64_t head = atomic_load_explicit(&l->peer->head,
+					     memory_order_acquire);
+	uint64_t state = atomic_load_explicit(&l->peer->state,
+					      memory_order_acquire);
+
+	if (state != PL_STATE_OPEN ||
+	    head != atomic_load_explicit(&l->own->tail, memory_order_acquire))
+		pl_lane_fd_signal(l);
+}
+
+static int add(int epoll_fd, int fd, uint32_t events)
+{
+	struct epoll_event ev = { .events = events };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+int pl_lane_fd(struct pl_lane *lane)
+{
+	if (pl_lane_has_fd(lane))
+		return lane->epoll_fd;
+
+	pl_auto_fd event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pl_auto_fd epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (event_fd < 0 || epoll_fd < 0 ||
+	    add(epoll_fd, event_fd, EPOLLIN) < 0 ||
+	    add(epoll_fd, lane->bell, EPOLLIN | EPOLLRDHUP) < 0)
+		return -errno;
+	lane->event_fd = pl_take_fd(&event_fd);
+	lane->epoll_fd = pl_take_fd(&epoll_fd);
+	/* Pairs with the acquire in pl_lane_has_fd. */
+	atomic_store_explicit(&lane->has_fd, true, memory_order_release);
+	pl_lane_fd_update(lane);
+	return lane->epoll_fd;
+}
+
+void pl_lane_fd_close(struct pl_lane *l)
+{
+	pl_close_fd(&l->event_fd);
+	pl_close_fd(&l->epoll_fd);
+}

@@ -1,0 +1,158 @@
+/* shm/region_open.c - asking the agent for regions */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/util.h"
+#include "shm/conn.h"
+#include "shm/msg.h"
+#include "shm/region.h"
+
+#define RETRY_MIN_NS 5000000u
+#define RETRY_MAX_NS 100000000u
+
+static void info_set(struct pl_region_info *info, const char *name,
+		     const struct pl_msg_region *m)
+{
+	memset(info, 0, sizeof(*info));
+	memcpy(info->name, name, sizeof(info->name));
+	memcpy(info->path, m->path, sizeof(info->path));
+	memcpy(info->owner, m->owner, sizeof(info->owner));
+}
+
+/* Announce it; what the agent gave for it is in parts then. */
+static int announce(struct pl_conn *conn, struct pl_msg_region_create *req,
+		    struct pl_region_parts *parts, struct pl_region_info *info,
+		    struct pl_err *err)
+{
+	struct pl_msg_region ok;
+	int fds[2];
+	const struct pl_conn_call call = {
+		.request = req,
+		.request_bytes = sizeof(*req),
+		.type = PL_MSG_REGION_CREATE,
+		.reply_type = PL_MSG_REGION_CREATE_OK,
+		.fds = &parts->seg.fd,
+		.n_fds = 1,
+		.reply = &ok,
+		.reply_bytes = sizeof(ok),
+		.reply_fds = fds,
+		.n_reply_fds = 2,
+		.timeout_ms = PL_CONN_REPLY_MS,
+	};
+	int rc = pl_conn_call(conn, &call, err);
+
+	if (rc < 0)
+		return rc;
+	parts->bell = fds[1];
+	parts->id = ok.id;
+	info_set(info, req->name, &ok);
+	rc = pl_seg_watch_open(fds[0], &parts->watch, err);
+	if (rc == 0 && ok.size != req->size)
+		rc = pl_err_set(err, EPROTO, "the agent took the region with "
+				"another size");
+	if (rc < 0)
+		pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id);
+	return rc;
+}
+
+int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
+		     uint32_t flags, struct pl_region **out,
+		     struct pl_err *err)
+{
+	struct pl_msg_region_create req = { .size = size, .flags = flags };
+	struct pl_region_info info;
+	struct pl_region_parts parts = { .seg = PL_SEG_NONE,
+					 .is_owner = true,
+					 .watch = PL_SEG_NONE,
+					 .bell = -1,
+					 .conn = conn,
+					 .info = &info };
+	int rc = pl_msg_set_name(req.name, name, "region", err);
+
+	if (rc == 0 && (flags & ~PL_ALLOW_ANY))
+		rc = pl_err_set(err, EINVAL, "unknown flags %#x", flags);
+	if (rc == 0)
+		rc = pl_seg_region_create(size, &parts.seg, err);
+	if (rc < 0)
+		return rc;
+	rc = announce(conn, &req, &parts, &info, err);
+	if (rc == 0)
+		return pl_region_attach(&parts, out, err);
+	pl_seg_close(&parts.seg);
+	pl_seg_close(&parts.watch);
+	pl_close_fd(&parts.bell);
+	return rc;
+}
+
+static int open_once(struct pl_conn *conn, struct pl_msg_region_open *req,
+		     struct pl_region **out, struct pl_err *err)
+{
+	struct pl_msg_region ok;
+	struct pl_region_info info;
+	struct pl_region_parts parts = { .watch = PL_SEG_NONE,
+					 .bell = -1,
+					 .conn = conn,
+					 .info = &info };
+	int fd = -1;
+	const struct pl_conn_call call = {
+		.request = req,
+		.request_bytes = sizeof(*req),
+		.type = PL_MSG_REGION_OPEN,
+		.reply_type = PL_MSG_REGION_OPEN_OK,
+		.reply = &ok,
+		.reply_bytes = sizeof(ok),
+		.reply_fds = &fd,
+		.n_reply_fds = 1,
+		.timeout_ms = PL_CONN_REPLY_MS,
+	};
+	int rc = pl_conn_call(conn, &call, err);
+
+	if (rc < 0)
+		return rc;
+	parts.id = ok.id;
+	info_set(&info, req->name, &ok);
+	rc = pl_seg_region_open(fd, ok.size, &parts.seg, err);
+	if (rc == 0)
+		rc = pl_region_attach(&parts, out, err);
+	if (rc < 0)
+		pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id);
+	return rc;
+}
+
+/* Returns whether there is time left. */
+static bool pause_until(uint64_t deadline, uint64_t ns)
+{
+	uint64_t now = pl_now_ns();
+	struct timespec ts;
+
+	if (now >= deadline)
+		return false;
+	ns = PL_MIN(ns, deadline - now);
+	ts.tv_sec = 0;
+	ts.tv_nsec = (long)ns;
+	nanosleep(&ts, NULL);
+	return true;
+}
+
+int pl_region_open(struct pl_conn *conn, const char *pod_addr,
+		   const char *name, int timeout_ms, struct pl_region **out,
+		   struct pl_err *err)
+{
+	const uint64_t deadline = pl_msg_deadline(timeout_ms);
+	struct pl_msg_region_open req = { 0 };
+	uint64_t ns = RETRY_MIN_NS;
+	int rc = pl_msg_set_addr(req.addr, pod_addr, err);
+
+	if (rc == 0)
+		rc = pl_msg_set_name(req.name, name, "region", err);
+	if (rc < 0)
+		return rc;
+	do {
+		rc = open_once(conn, &req, out, err);
+		if (rc != -ENOENT)
+			return rc;
+		ns = PL_MIN(ns * 2, (uint64_t)RETRY_MAX_NS);
+	} while (pause_until(deadline, ns));
+	return rc;
+}
