@@ -128,7 +128,7 @@ $(O)/shm/$(SONAME): $(SHM_OBJS) shm/podlane.map
 
 $(O)/shm/examples/%: shm/examples/%.c $(O)/shm/libpodlane.a
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< \
+	$(call say,LD,$@)$(CC) $(CPPFLAGS) -Ishm $(CFLAGS) -o $@ $< \
 		$(O)/shm/libpodlane.a $(LDFLAGS)
 $(O)/tests/unit/%: tests/unit/%.c $(AR_tests)
 	@mkdir -p $(@D)

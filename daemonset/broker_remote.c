@@ -6,7 +6,7 @@
 #include "common/util.h"
 #include "daemonset/broker_internal.h"
 #include "daemonset/seg_check.h"
-#include "shm/conn.h"
+#include "shm/msg.h"
 #include "shm/segment.h"
 
 /* The replica is there: count it for FROM. */

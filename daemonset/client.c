@@ -12,7 +12,7 @@
 #include "common/util.h"
 #include "daemonset/broker_internal.h"
 #include "daemonset/pod.h"
-#include "shm/conn.h"
+#include "shm/msg.h"
 
 struct pl_msg_hdr pl_msg_head(uint16_t type, uint32_t len, uint32_t seq)
 {

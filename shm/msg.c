@@ -216,21 +216,25 @@ int pl_msg_put(int sock, void *msg, uint32_t len, enum pl_msg_type type,
 	return rc == -EAGAIN ? -ETIMEDOUT : rc;
 }
 
+bool pl_name_valid(const char *name)
+{
+	size_t n = strnlen(name, PL_WIRE_NAME);
+
+	for (size_t i = 0; i < n; i++)
+		if (!is_name(name[i]))
+			return false;
+	return n > 0 && n < PL_WIRE_NAME;
+}
+
 int pl_msg_set_name(char field[PL_WIRE_NAME], const char *name,
 		    const char *what, struct pl_err *err)
 {
-	size_t n = name ? strlen(name) : 0;
-
-	if (n == 0 || n >= PL_WIRE_NAME)
+	if (!name || !pl_name_valid(name))
 		return pl_err_set(err, EINVAL, "the name of a %s must have 1 to "
-				  "%d bytes", what, PL_WIRE_NAME - 1);
-	for (size_t i = 0; i < n; i++)
-		if (!is_name(name[i]))
-			return pl_err_set(err, EINVAL, "the name of a %s may "
-					  "have [A-Za-z0-9._/:-] only, not "
-					  "'%.63s'", what, name);
+				  "%d bytes of [A-Za-z0-9._/:-]", what,
+				  PL_WIRE_NAME - 1);
 	memset(field, 0, PL_WIRE_NAME);
-	memcpy(field, name, n);
+	memcpy(field, name, strlen(name));
 	return 0;
 }
 

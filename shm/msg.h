@@ -52,6 +52,9 @@ int pl_msg_take_fd(struct pl_msg *m, int i);
 int pl_msg_put(int sock, void *msg, uint32_t len, enum pl_msg_type type,
 	       uint32_t seq, const int *fds, int n_fds);
 
+/* The form of service and region names, see pl_listen in podlane.h. */
+bool pl_name_valid(const char *name);
+
 /* A text field: printable and ended by NUL within size; may be empty. */
 bool pl_msg_text_ok(const char *s, size_t size);
 
