@@ -49,6 +49,12 @@ float *ps_floats_alloc(uint64_t elems, struct pl_err *err)
 		return NULL;
 	}
 	madvise(p, bytes, MADV_HUGEPAGE);
+	/* Now and not in the first step; not known before Linux 5.14. */
+	if (madvise(p, bytes, MADV_POPULATE_WRITE) && errno != EINVAL) {
+		pl_err_sys(err, "no memory for %zu MB", bytes / 1000000);
+		munmap(p, bytes);
+		return NULL;
+	}
 	return p;
 }
 

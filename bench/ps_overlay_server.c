@@ -41,7 +41,8 @@ struct peer {
 struct server {
 	const struct ps_job *job;
 	uint32_t own_chunks;
-	float *params, *sums;
+	float *params;
+	float *sums;			/* NULL where none are kept */
 	uint32_t *count;		/* of workers, per chunk */
 	pthread_mutex_t locks[LOCKS];
 	struct peer peers[PS_WORKERS_MAX];
@@ -106,7 +107,7 @@ static void apply(struct peer *p, uint32_t i)
 	struct server *s = p->s;
 	struct ps_chunk k = own_chunk(s, i);
 	float *param = s->params + k.server_first;
-	float *sum = s->sums + k.server_first;
+	float *sum = s->sums ? s->sums + k.server_first : NULL;
 	const float *src[] = { p->buf, sum };
 	uint32_t workers = s->job->o.workers, n;
 
@@ -299,9 +300,13 @@ static int allocate(struct server *s, struct pl_err *err)
 
 	s->count = calloc(s->own_chunks, sizeof(*s->count));
 	s->params = ps_floats_alloc(n, err);
-	s->sums = s->params ? ps_floats_alloc(n, err) : NULL;
-	if (!s->count || !s->sums)
+	if (!s->count || !s->params)
 		return pl_err_set(err, ENOMEM, "no memory for the server");
+	if (job->o.workers > 1 && !job->o.async && !job->o.raw) {
+		s->sums = ps_floats_alloc(n, err);
+		if (!s->sums)
+			return -ENOMEM;
+	}
 	for (i = 0; i < job->o.workers; i++) {
 		s->peers[i].buf = ps_floats_alloc(job->plan.chunk_elems, err);
 		if (!s->peers[i].buf)
