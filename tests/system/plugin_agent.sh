@@ -1,0 +1,68 @@
+#!/bin/bash
+# tests/system/plugin_agent.sh: the plugin together with the real agent.
+. "$(dirname "$0")/lib.sh"
+
+node_add 1
+agent_start 1 || exit 1
+pod_add 1 a
+pod_add 1 b kube-system
+A=${POD[a]}
+
+# ss(8) of the pod's namespace sees its abstract sockets.
+listens() { in_ns "$1" ss -xl | grep -q ' @podlane '; }
+add() { conf 1 | cni 1 ADD "$1" "$2" "${3:-eth0}" >"$T/out"; }
+del() { conf 1 | cni 1 DEL "$1" "$2" "${3:-eth0}"; }
+check_pod() {
+	conf 1 | jq -c ".prevResult = $(cat "$T/out")" | cni 1 CHECK "$1" "$2"
+}
+mtu_of_agent() { in_ns "$A" ip link show eth0 | grep -q 'mtu 1450'; }
+
+check listens-in-pod listens "$A"
+check mtu-of-agent mtu_of_agent
+ns_add && C=$PID
+check add add "$C" c
+check check check_pod "$C" c
+check second-interface eval 'add "$C" c eth1'
+check second-interface-del del "$C" c eth1
+check still-listens listens "$C"
+check del del "$C" c
+check listens-no-more eval '! listens "$C"'
+
+# The agent dies and comes back.
+add "$C" c
+agent_stop 1 KILL
+required() { conf 1 | cni 1 ADD "$C" d eth1 | jq -e '.code == 11'; }
+check agent-gone-add required
+check agent-gone-check eval '! check_pod "$C" c'
+check agent-gone-del del "${POD[b]}" b
+agent_start 1 || exit 1
+check agent-back-check check_pod "$C" c
+check agent-back-listens listens "$C"
+check agent-back-listens-a listens "$A"
+
+status() { conf 1 | jq -c '.cniVersion = "1.1.0"' | cni 1 STATUS "" ""; }
+check status status
+gc() {
+	conf 1 | jq -c '.cniVersion = "1.1.0" | ."cni.dev/valid-attachments" =
+		[{"containerID":"c","ifname":"eth0"}]' | cni 1 GC "" ""
+}
+check gc gc
+check gc-drops-registration eval '! listens "$A"'
+check gc-keeps-registration listens "$C"
+check last-del del "$C" c
+
+# Behind another plugin.
+other='{"cniVersion":"1.1.0","interfaces":[{"name":"eth0",
+ "sandbox":"/proc/'$A'/ns/net"}],"ips":[{"address":"172.30.0.5/24",
+ "interface":0}]}'
+chained() {
+	conf 1 | jq -c ".cniVersion = \"1.1.0\" | del(.ipam) |
+		.prevResult = $other" | cni 1 ADD "$A" z >"$T/out" &&
+		[ "$(jq -cS . "$T/out")" = "$(printf '%s' "$other" | jq -cS .)" ] &&
+		listens "$A"
+}
+check chained chained
+check chained-del del "" z
+check chained-del-ends eval '! listens "$A"'
+agent_stop 1
+finish
