@@ -7,6 +7,7 @@
 
 #include "common/util.h"
 #include "shm/conn.h"
+#include "shm/msg.h"
 
 /* Bytes copied before they are shown: the peer copies while we go on. */
 #define STEP_MAX (256u << 10)
@@ -17,19 +18,6 @@ static uint64_t step(uint64_t ring_bytes)
 }
 
 /* --- making ------------------------------------------------------------- */
-
-/* The doorbell comes from outside. */
-static int check_bell(int fd, struct pl_err *err)
-{
-	int domain = 0, type = 0;
-	socklen_t len = sizeof(int);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
-	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
-	    domain == AF_UNIX && type == SOCK_STREAM)
-		return 0;
-	return pl_err_set(err, EPROTO, "the doorbell is no Unix stream socket");
-}
 
 static void lane_init(struct pl_lane *l, const struct pl_lane_parts *p)
 {
@@ -60,13 +48,14 @@ int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
 {
 	struct pl_lane_parts p = *parts;
 	struct pl_lane *l = NULL;
-	int rc = check_bell(p.bell, err);
+	int rc = 0;
 
-	if (rc == 0) {
-		l = aligned_alloc(PL_CACHELINE, sizeof(*l));
-		if (!l)
-			rc = pl_err_set(err, ENOMEM, "out of memory");
-	}
+	/* The doorbell comes from outside. */
+	if (!pl_msg_is_socket(p.bell, SOCK_STREAM))
+		rc = pl_err_set(err, EPROTO,
+				"the doorbell is no Unix stream socket");
+	else if (!(l = aligned_alloc(PL_CACHELINE, sizeof(*l))))
+		rc = pl_err_set(err, ENOMEM, "out of memory");
 	if (rc < 0) {
 		pl_seg_close(&p.own);
 		pl_seg_close(&p.peer);

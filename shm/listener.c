@@ -67,16 +67,6 @@ static int make_lane(struct pl_conn *conn, const struct pl_msg_lane *m,
 
 /* --- listening ---------------------------------------------------------- */
 
-static bool is_listener(int fd)
-{
-	int domain = 0, type = 0;
-	socklen_t len = sizeof(int);
-
-	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
-	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
-	       domain == AF_UNIX && type == SOCK_SEQPACKET;
-}
-
 int pl_listen(struct pl_conn *conn, const char *service,
 	      const struct pl_lane_opts *opts, struct pl_listener **out,
 	      struct pl_err *err)
@@ -106,7 +96,7 @@ int pl_listen(struct pl_conn *conn, const char *service,
 		rc = pl_conn_call(conn, &call, err);
 	if (rc < 0)
 		return rc;
-	if (!is_listener(fd))
+	if (!pl_msg_is_socket(fd, SOCK_SEQPACKET))
 		return pl_err_set(err, EPROTO, "the agent sent a listener that "
 				  "is none");
 	l = calloc(1, sizeof(*l));

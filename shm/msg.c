@@ -199,6 +199,16 @@ int pl_msg_take_fd(struct pl_msg *m, int i)
 	return pl_take_fd(&m->fds[i]);
 }
 
+bool pl_msg_is_socket(int fd, int type)
+{
+	int has_domain = 0, has_type = 0;
+	socklen_t len = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &has_domain, &len) == 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &has_type, &len) == 0 &&
+	       has_domain == AF_UNIX && has_type == type;
+}
+
 int pl_msg_put(int sock, void *msg, uint32_t len, enum pl_msg_type type,
 	       uint32_t seq, const int *fds, int n_fds)
 {

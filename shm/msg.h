@@ -48,6 +48,9 @@ void pl_msg_drop(struct pl_msg *m);
 /* Take the i-th descriptor. */
 int pl_msg_take_fd(struct pl_msg *m, int i);
 
+/* A descriptor that came along: is it a Unix socket of this type? */
+bool pl_msg_is_socket(int fd, int type);
+
 /* Fill in the header and send. -ECONNRESET: nobody is there any more. */
 int pl_msg_put(int sock, void *msg, uint32_t len, enum pl_msg_type type,
 	       uint32_t seq, const int *fds, int n_fds);

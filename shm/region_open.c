@@ -1,6 +1,7 @@
 /* shm/region_open.c - asking the agent for regions */
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "common/util.h"
@@ -48,6 +49,9 @@ static int announce(struct pl_conn *conn, struct pl_msg_region_create *req,
 	parts->id = ok.id;
 	info_set(info, req->name, &ok);
 	rc = pl_seg_watch_open(fds[0], &parts->watch, err);
+	if (rc == 0 && !pl_msg_is_socket(fds[1], SOCK_STREAM))
+		rc = pl_err_set(err, EPROTO, "the region's bell is no Unix "
+				"stream socket");
 	if (rc == 0 && ok.size != req->size)
 		rc = pl_err_set(err, EPROTO, "the agent took the region with "
 				"another size");
