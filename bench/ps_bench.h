@@ -13,7 +13,7 @@
 #include "bench/ps_options.h"
 #include "bench/ps_progress.h"
 
-#define PS_RAW_MS 700
+#define PS_RAW_MS 500
 #define PS_TICK_MS 50
 
 struct ps_bench {

@@ -1,0 +1,22 @@
+# tests/system/bench.bash: what the tests of ps_throughput share; after lib.sh.
+P=$O/bench/ps_throughput
+export TMPDIR=$T
+# Folders of runs, and processes that outlived theirs: known by our TMPDIR.
+leftovers() {
+	local pid
+	ls -d "$T"/ps_throughput.* 2>/dev/null
+	for pid in $(pgrep -x 'ps_throughput|podlaned|podlane'); do
+		grep -qzx "TMPDIR=$T" "/proc/$pid/environ" 2>/dev/null &&
+			tr '\0' ' ' <"/proc/$pid/cmdline" && echo
+	done
+}
+nothing_left() {
+	local s
+	# What was killed may take a moment to go.
+	for s in 1 2 3 4 5 6 7 8 9 10; do
+		[ -z "$(leftovers)" ] && return 0
+		sleep 0.2
+	done
+	leftovers
+	return 1
+}

@@ -1,0 +1,99 @@
+#!/bin/bash
+# tests/system/bench.sh: ps_throughput compare on its own cluster: what it
+# prints, bad input, and that nothing is left behind.
+. "$(dirname "$0")/lib.sh"
+. tests/system/bench.bash
+small=(--model googlenet --steps 2 --warmup 1 --repeat 1)
+compare() { timeout -k 5 120 "$P" compare "$@" </dev/null; }
+
+# --- it works ---------------------------------------------------------------
+runs() {
+	local name=$1
+	shift
+	compare "${small[@]}" --json "$T/$name.json" "$@" >"$T/$name.out" 2>&1
+	local rc=$?
+	[ $rc = 0 ] || cat "$T/$name.out"
+	return $rc
+}
+q() { jq -e "$2" "$T/$1.json"; }
+check "both placements and transports" runs all --plot "$T/all.png"
+check "one result of each" q all '[.results[]|.placement+" "+.transport]==
+	["same-node overlay","same-node podlane","cross-node overlay","cross-node podlane"]'
+check "all verified to the bit" q all '[.results[].verified]|all'
+check "the paths are those that the bytes took" q all '[.results[].path]==
+	["overlay-tcp","shm","overlay-tcp","tcp"]'
+check "the node's gradients are summed when the server is remote" \
+	q all '[.results[].local_sum]==[false,false,false,true]'
+check "every number is there" q all '[.results[]|.images_per_s,.step_ms.p50,
+	.step_ms.p99,.gradient_bytes_per_s,.cpu_s_per_gb,.speedup_vs_overlay,
+	.scaling_efficiency,.roofline_share|type=="number" and .>0]|all'
+check "raw rates of both placements" q all '[.machine.raw_bytes_per_s[]|
+	.one_way,.both_ways|.>0]|length==4 and all'
+check "the picture is a PNG" grep -aq '^.PNG' "$T/all.png"
+check "the table names path and raw rate" \
+	grep -q 'plain TCP both ways' "$T/all.out"
+check "three workers, two servers, no local sum" runs more --workers 3 \
+	--servers 2 --local-sum off
+check "they verify, unsummed" q more \
+	'[.results[]|.verified and (.local_sum|not)]|length==4 and all'
+check "asynchronous" runs async --async
+check "asynchronous runs verify" q async '[.results[].verified]|all'
+check "raw" runs raw --raw --placement same-node
+check "raw runs verify nothing" q raw \
+	'[.results[]|(.verified|not) and .roofline_share==null]|all'
+check "one transport only" runs one --transport podlane \
+	--placement same-node
+check "without the overlay no speed-up is known" \
+	q one '[.results[].speedup_vs_overlay]==[null]'
+check "a GPU's time passes" runs gpu --compute k80 --batch 2 \
+	--placement same-node
+check "computing is in the step" q gpu '[.results[].step_ms.p50>=15]|all'
+check "a run folder of one's own" runs own --run-dir "$T/own" \
+	--placement same-node --transport overlay
+check "is removed" test ! -e "$T/own"
+check "nothing is left of good runs" nothing_left
+
+# --- bad input --------------------------------------------------------------
+# fails STATUS TEXT OPTION...: exit status, and what stands on stderr
+fails() {
+	local rc want=$1 text=$2
+	shift 2
+	compare "$@" >"$T/out" 2>"$T/err"
+	rc=$?
+	cat "$T/out" "$T/err"
+	[ $rc = "$want" ] && grep -qF -- "$text" "$T/err"
+}
+check "unknown option" fails 2 "unknown option '--frob'" --frob
+check "unknown model" fails 2 "unknown model 'lenet'" --model lenet
+check "unknown placement" fails 2 "'moon'" --placement moon
+check "unknown transport" fails 2 "'pigeon'" --transport pigeon
+check "no rate for this GPU" fails 1 "no published rate of googlenet" \
+	--model googlenet --compute v100
+mkdir "$T/there"
+touch "$T/there/file"
+check "a run folder that exists" fails 1 "exists already" "${small[@]}" \
+	--run-dir "$T/there"
+check "is left alone" test -e "$T/there/file"
+check "a folder for results that is not there" fails 1 "--json" \
+	"${small[@]}" --json "$T/no/x.json"
+check "no agent program" fails 1 "--podlaned $T/none is no program" \
+	"${small[@]}" --podlaned "$T/none"
+check "an agent that ends at once" fails 1 \
+	"the agent of node1 ended with status 1" "${small[@]}" \
+	--podlaned /bin/false
+check "no plugins" fails 1 "no CNI plugin podlane" "${small[@]}" \
+	--cni-bin "$T/there"
+check "more memory than there is" fails 1 "GB of memory" --model vgg16 \
+	--workers 64 --steps 1
+fails_without_root() {
+	setpriv --reuid 65534 --clear-groups "$P" compare 2>&1 |
+		grep "needs root"
+}
+check "without root" fails_without_root
+without_gnuplot() {
+	PATH=$T/there "$P" compare --plot "$T/x.png" 2>"$T/err"
+	grep -q "apt-get install gnuplot" "$T/err"
+}
+check "without gnuplot" without_gnuplot
+check "nothing is left of bad input" nothing_left
+finish

@@ -1,0 +1,86 @@
+#!/bin/bash
+# tests/system/bench_killed.sh: ps_throughput compare ends within seconds, says
+# why and leaves nothing behind, when a worker, a server or itself is killed.
+. "$(dirname "$0")/lib.sh"
+. tests/system/bench.bash
+# Starts a run that goes on for ever; sets $RUN.
+long_run() {
+	"$P" compare --model googlenet --steps 100000 --warmup 0 --repeat 1 \
+		"$@" >"$T/out" 2>"$T/err" </dev/null &
+	RUN=$!
+}
+role() { pgrep -P "$RUN" -f "^ps_throughput $1 "; }
+# Both roles are there and have had the time to be in the middle of a step.
+in_the_middle() {
+	wait_for 40 role worker && wait_for 10 role server && sleep 1
+}
+ended() {
+	local rc s=0
+	while kill -0 "$RUN" 2>/dev/null; do
+		s=$((s + 1))
+		[ $s -lt 300 ] || { kill -KILL "$RUN"; wait "$RUN"; return 99; }
+		sleep 0.1
+	done
+	wait "$RUN"
+	rc=$?
+	cat "$T/out" "$T/err"
+	return $rc
+}
+# kill_role ROLE TEXT OPTION...
+kill_role() {
+	local victim rc text=$2 what=$1
+	shift 2
+	long_run "$@"
+	in_the_middle || { kill -KILL "$RUN"; cat "$T/err"; return 1; }
+	victim=$(role "$what" | tail -1)
+	kill -KILL "$victim"
+	ended
+	rc=$?
+	[ $rc = 1 ] && grep -q "$text" "$T/err"
+}
+for t in overlay podlane; do
+	for p in same-node cross-node; do
+		check "a worker is killed, $p, $t" kill_role worker \
+			"googlenet, $p, $t: worker [01] was killed by signal 9" \
+			--transport $t --placement $p
+		check "a server is killed, $p, $t" kill_role server \
+			"googlenet, $p, $t: server 0 was killed by signal 9" \
+			--transport $t --placement $p
+	done
+done
+check "nothing is left of killed roles" nothing_left
+interrupt() {
+	local rc
+	long_run --transport podlane --placement same-node
+	in_the_middle || { kill -KILL "$RUN"; cat "$T/err"; return 1; }
+	kill "-$1" "$RUN"
+	[ "${2:-}" = twice ] && sleep 0.05 && kill "-$1" "$RUN"
+	ended
+	rc=$?
+	[ $rc = 130 ] && grep -q "interrupted" "$T/err"
+}
+check "interrupted by SIGINT" interrupt INT
+check "interrupted by SIGINT twice" interrupt INT twice
+check "interrupted by SIGTERM" interrupt TERM
+interrupt_early() {
+	long_run --transport podlane
+	sleep "$1"
+	kill -INT "$RUN"
+	ended
+	[ $? = 130 ]
+}
+for s in 0.2 0.8 1.5; do
+	check "interrupted after $s s" interrupt_early $s
+done
+check "nothing is left of interrupted runs" nothing_left
+# Its folder can't go then, but nothing may go on running.
+kill_all() {
+	long_run --transport podlane --placement same-node
+	in_the_middle || { kill -KILL "$RUN"; cat "$T/err"; return 1; }
+	kill -KILL "$RUN"
+	wait "$RUN" 2>/dev/null
+	rm -rf "$T"/ps_throughput.*
+	nothing_left
+}
+check "killed by SIGKILL, nothing goes on" kill_all
+finish
