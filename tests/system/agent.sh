@@ -9,15 +9,6 @@ agent_config 1
 
 # --- options and configuration ----------------------------------------------
 
-# says RC TEXT CMD...: CMD ends with RC and says TEXT.
-says() {
-	local want=$1 text=$2 out rc
-	shift 2
-	out=$("$@" 2>&1)
-	rc=$?
-	echo "exit $rc: $out"
-	[ $rc = "$want" ] && [[ $out == *"$text"* ]]
-}
 with_config() {
 	printf '%s' "$1" >"$T/bad.json"
 	shift
@@ -81,11 +72,6 @@ check "ctl: no agent, version" says 0 "(not running)" \
 
 # --- registrations ----------------------------------------------------------
 
-client() {
-	local name=$1
-	shift
-	in_ns "${POD[$name]}" "$O/tests/system/agent_client" "$@"
-}
 # The pod's agent says who the pod is.
 sees() { says 0 "$2" client "$1" hello; }
 reg_add 1 a 10.88.1.10 >/dev/null
@@ -132,18 +118,10 @@ check "records" [ "$(ls "$T/n1/state/pods" | tr '\n' ' ')" = \
 # --- del, gc ----------------------------------------------------------------
 
 reg_add 1 c 10.88.1.12 >/dev/null
-client_bg() {
-	local name=$1
-	shift
-	nsenter --net=/proc/"${POD[$name]}"/ns/net \
-		"$O/tests/system/agent_client" "$@" &
-	PIDS+=("$!")
-	disown "$!"
-}
-client_bg c watch >"$T/c.out"
-wait_for 5 grep -q connected "$T/c.out"
+client_bg c watch_c watch
+soon watch_c connected
 check "del" ask 1 "$(reg_json 1 c del)"
-check "del closes connections" wait_for 5 grep -q "agent gone" "$T/c.out"
+check "del closes connections" soon watch_c "agent gone"
 check "del ends the listener" says 3 "no agent" client c hello
 check "del again" ask 1 "$(reg_json 1 c del)"
 check "del of nonsense" ask 1 '{"op":"del","network":7}'
@@ -161,10 +139,10 @@ check "gc dropped the pod" says 3 "no agent" client d hello
 
 # --- restart ----------------------------------------------------------------
 
-client_bg a watch >"$T/a.out"
-wait_for 5 grep -q connected "$T/a.out"
+client_bg a watch_a watch
+soon watch_a connected
 check "SIGKILL" agent_stop 1 KILL
-check "clients see it" wait_for 5 grep -q "agent gone" "$T/a.out"
+check "clients see it" soon watch_a "agent gone"
 : >"$T/n1/state/pods/net@empty@eth0.json"
 echo '{"a":1}' >"$T/n1/state/pods/net@wrong@eth0.json"
 sed 's/"boot":"[^"]*"/"boot":"x"/; s/@a@/@boot@/; s/"a"/"boot"/' \

@@ -7,14 +7,18 @@
  *   watch                     the same, then wait until the agent goes
  *   listen SERVICE FLAGS N    take N lanes one after the other, send "pong" on
  *                             each, wait until it hangs up; N 0: offer the
- *                             service and take nothing
+ *                             service and take nothing; N < 0: wait for no
+ *                             hang-up
+ *   offer SERVICE             offer it and go
  *   reject SERVICE            reject one lane
  *   connect ADDR SERVICE MS   a lane; reads what the peer sends
- *   lanes ADDR SERVICE N      N lanes, all kept until the end of input
- *   region NAME SIZE FLAGS    publish a region, keep it until the end of input
+ *   lanes ADDR SERVICE N      N lanes, all kept until SIGUSR1
+ *   region NAME SIZE FLAGS    publish a region, close it at SIGUSR1
  *   open ADDR NAME            read it, wait for its end
  *   conns N                   N connections; how many said HELLO_OK
  */
+#include <signal.h>
+
 #include "tests/system/agent_client.h"
 
 union message {
@@ -40,12 +44,15 @@ static void say(const char *line)
 	fflush(stdout);
 }
 
-static void wait_input(void)
+/* Until SIGUSR1, which main() has blocked. */
+static void wait_end(void)
 {
-	char c;
+	sigset_t set;
+	int sig;
 
-	while (read(STDIN_FILENO, &c, 1) > 0)
-		;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigwait(&set, &sig);
 }
 
 static uint32_t flags_of(const char *s)
@@ -123,7 +130,7 @@ static void pong(struct pl_lane_seg *seg, int bell)
 {
 	memcpy((char *)seg + PL_SEG_CTL_BYTES, "pong", 4);
 	atomic_store(&seg->head, 4);
-	if (send(bell, "!", 1, MSG_NOSIGNAL) != 1)
+	if (send(bell, "!", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE)
 		die("bell");
 }
 
@@ -132,7 +139,9 @@ static void wait_hangup(int bell)
 	struct pollfd p = { .fd = bell, .events = POLLIN };
 	char c;
 
-	if (poll(&p, 1, 60000) != 1 || read(bell, &c, 1) != 0)
+	/* A reset: the peer has gone without having read its own wake-up. */
+	if (poll(&p, 1, 60000) != 1 ||
+	    (read(bell, &c, 1) != 0 && errno != ECONNRESET))
 		die("no hang-up");
 	say("hang-up");
 }
@@ -144,8 +153,8 @@ static int cmd_listen(char **a)
 	int n = (int)strtol(a[2], NULL, 10);
 
 	if (n == 0)
-		wait_input();
-	while (n-- > 0) {
+		wait_end();
+	for (int i = 0; i < abs(n); i++) {
 		int fds[PL_FDPASS_MAX];
 		struct pl_lane_seg *seg;
 		union message u = { .accept = { .ring_bytes = RING } };
@@ -157,8 +166,17 @@ static int cmd_listen(char **a)
 				   0) < 0)
 			die("ACCEPT");
 		pong(seg, fds[1]);
-		wait_hangup(fds[1]);
+		if (n > 0)
+			wait_hangup(fds[1]);
 	}
+	if (n < 0)
+		wait_end();
+	return 0;
+}
+
+static int cmd_offer(char **a)
+{
+	offer(open_agent(), a[0], 0);
 	return 0;
 }
 
@@ -171,7 +189,7 @@ static int cmd_reject(char **a)
 	m.h = head(PL_MSG_REJECT, sizeof(m), 0);
 	if (pl_fdpass_send(listener, &m, sizeof(m), NULL, 0, 0) < 0)
 		die("REJECT");
-	wait_input();
+	wait_end();
 	return 0;
 }
 
@@ -226,7 +244,7 @@ static int cmd_lanes(char **a)
 	while (n-- > 0)
 		make_connection(agent, a[0], a[1], WAIT_MS, &peer);
 	say("all");
-	wait_input();
+	wait_end();
 	return 0;
 }
 
@@ -237,18 +255,23 @@ static int cmd_region(char **a)
 	int got[PL_FDPASS_MAX], agent = open_agent(), fd;
 	struct pl_region_watch *watch;
 	struct pl_region_seg *map;
+	uint64_t id;
 
 	fd = make_region(u.create.size, &map);
 	u.h = head(PL_MSG_REGION_CREATE, sizeof(u.create), 4);
 	snprintf(u.create.name, PL_WIRE_NAME, "%s", a[0]);
 	want(ask(agent, &u, &fd, 1, got), PL_MSG_REGION_CREATE_OK, &u);
+	id = u.region.id;
 	watch = mmap(NULL, PL_WATCH_BYTES, PROT_READ, MAP_SHARED, got[0], 0);
 	if (watch == MAP_FAILED || watch->magic != PL_WATCH_MAGIC)
 		die("watch segment");
 	memcpy((char *)map + PL_SEG_CTL_BYTES, "data", 4);
 	atomic_store(&map->version, 1);
 	say("published");
-	wait_input();
+	wait_end();
+	u.id = (struct pl_msg_id){ head(PL_MSG_REGION_CLOSE, sizeof(u.id), 5),
+				   id };
+	want(ask(agent, &u, NULL, 0, got), PL_MSG_OK, &u);
 	return 0;
 }
 
@@ -308,13 +331,19 @@ static const struct command {
 } commands[] = {
 	{ "hello", 0, cmd_hello },   { "watch", 0, cmd_watch },
 	{ "listen", 3, cmd_listen },
-	{ "reject", 1, cmd_reject }, { "connect", 3, cmd_connect },
+	{ "offer", 1, cmd_offer },   { "reject", 1, cmd_reject },
+	{ "connect", 3, cmd_connect },
 	{ "lanes", 3, cmd_lanes },   { "region", 3, cmd_region },
 	{ "open", 2, cmd_open },     { "conns", 1, cmd_conns },
 };
 
 int main(int argc, char **argv)
 {
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		if (argc > 1 && !strcmp(commands[i].name, argv[1]) &&
 		    argc == commands[i].n_args + 2)

@@ -22,6 +22,7 @@
 
 #include "common/fdpass.h"
 #include "shm/layout.h"
+#include "shm/segment.h"
 #include "shm/wire.h"
 
 #define RING 65536u
@@ -112,11 +113,13 @@ static inline void want(uint16_t type, uint16_t wanted, const void *msg)
 	exit(3);
 }
 
-static inline int make_segment(size_t size, void **map)
+/* Of data bytes behind the control block, all of them there. */
+static inline int make_segment(size_t data, void **map)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t size = pl_seg_file_bytes(data);
 
-	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+	if (fd < 0 || fallocate(fd, 0, 0, (off_t)size) < 0)
 		die("memfd");
 	*map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (*map == MAP_FAILED)
@@ -133,7 +136,7 @@ static inline void seal(int fd)
 static inline int make_lane(struct pl_lane_seg **map)
 {
 	void *p;
-	int fd = make_segment(PL_SEG_CTL_BYTES + RING, &p);
+	int fd = make_segment(RING, &p);
 
 	*map = p;
 	(*map)->magic = PL_LANE_MAGIC;
@@ -146,7 +149,7 @@ static inline int make_lane(struct pl_lane_seg **map)
 static inline int make_region(size_t size, struct pl_region_seg **map)
 {
 	void *p;
-	int fd = make_segment(PL_SEG_CTL_BYTES + size, &p);
+	int fd = make_segment(size, &p);
 
 	*map = p;
 	(*map)->magic = PL_REGION_MAGIC;

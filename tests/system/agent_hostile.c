@@ -218,7 +218,7 @@ static void no_seals(char *buf, size_t *len, int *fds, int *n)
 				 .version = PL_LAYOUT_VERSION,
 				 .ring_bytes = RING };
 	void *map;
-	int fd = make_segment(PL_SEG_CTL_BYTES + RING, &map);
+	int fd = make_segment(RING, &map);
 
 	memcpy(map, &h, sizeof(h));
 	connect_with(buf, len, fds, n, fd);
@@ -237,9 +237,23 @@ static void too_small(char *buf, size_t *len, int *fds, int *n)
 				 .version = PL_LAYOUT_VERSION,
 				 .ring_bytes = RING };
 	void *map;
-	int fd = make_segment(PL_SEG_CTL_BYTES, &map);
+	int fd = make_segment(0, &map);
 
 	memcpy(map, &h, sizeof(h));
+	seal(fd);
+	connect_with(buf, len, fds, n, fd);
+}
+
+static void holes(char *buf, size_t *len, int *fds, int *n)
+{
+	struct pl_lane_seg h = { .magic = PL_LANE_MAGIC,
+				 .version = PL_LAYOUT_VERSION,
+				 .ring_bytes = RING };
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (ftruncate(fd, (off_t)pl_seg_file_bytes(RING)) < 0 ||
+	    pwrite(fd, &h, sizeof(h), 0) != sizeof(h))
+		die("memfd");
 	seal(fd);
 	connect_with(buf, len, fds, n, fd);
 }
@@ -247,7 +261,7 @@ static void too_small(char *buf, size_t *len, int *fds, int *n)
 static void no_header(char *buf, size_t *len, int *fds, int *n)
 {
 	void *map;
-	int fd = make_segment(PL_SEG_CTL_BYTES + RING, &map);
+	int fd = make_segment(RING, &map);
 
 	seal(fd);
 	connect_with(buf, len, fds, n, fd);
@@ -364,6 +378,7 @@ static const struct bad cases[] = {
 	{ "no seals", no_seals, 1 },
 	{ "too few seals", some_seals, 1 },
 	{ "segment too small", too_small, 1 },
+	{ "segment with holes", holes, 1 },
 	{ "segment without header", no_header, 1 },
 	{ "ring that is no power of two", odd_ring, 1 },
 	{ "ring of 0", zero_ring, 1 },

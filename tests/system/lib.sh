@@ -19,6 +19,10 @@
 #   reg_add N NAME IP [K8SNS]   the same without the plugin: registers a new
 #                     namespace with the agent; no interface in it
 #   reg_json N NAME OP   the request for it
+#   client NAME ARG...   agent_client in the pod
+#   client_bg NAME AS ARG...   the same in the background; soon AS TEXT waits
+#                     for a line of output, client_end AS ends it well
+#   says RC TEXT CMD...  CMD ends with RC and says TEXT
 #   ask N JSON [NETNS]   one request to the agent, prints the answer
 #   conf N            the standalone configuration of node N
 #   check NAME CMD... prints "ok NAME" or "FAIL NAME" with the output of CMD
@@ -29,7 +33,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 O=${O:-build}
 case $O in /*) ;; *) O=$PWD/$O;; esac
 T=$(mktemp -d "${TMPDIR:-/tmp}/podlane-test.XXXXXX") || exit 1
-declare -A NODE POD IP K8S AGENT
+declare -A NODE POD IP K8S AGENT CLIENT
 PIDS=()
 FAILED=0
 cleanup() {
@@ -173,4 +177,32 @@ reg_add() {
 	POD[$name]=$PID IP[$name]=$3 K8S[$name]=${4:-default}
 	ask "$n" "$(reg_json "$n" "$name" add)" "/proc/$PID/ns/net"
 }
+says() {
+	local want=$1 text=$2 out rc
+	shift 2
+	out=$("$@" 2>&1)
+	rc=$?
+	echo "exit $rc: $out"
+	[ $rc = "$want" ] && [[ $out == *"$text"* ]]
+}
+client() {
+	local name=$1
+	shift
+	in_ns "${POD[$name]}" "$O/tests/system/agent_client" "$@"
+}
+client_bg() {
+	local name=$1 as=$2
+	shift 2
+	nsenter --net=/proc/"${POD[$name]}"/ns/net \
+		"$O/tests/system/agent_client" "$@" >"$T/$as.out" &
+	CLIENT[$as]=$!
+	PIDS+=("$!")
+	disown "$!"
+}
+client_end() {
+	kill -USR1 "${CLIENT[$1]}" && wait_for 10 is_gone "${CLIENT[$1]}"
+}
+# The client has printed this.
+printed() { grep -qF -- "$2" "$T/$1.out"; }
+soon() { wait_for 10 printed "$@" || { cat "$T/$1.out"; false; }; }
 finish() { exit $FAILED; }
