@@ -1,0 +1,362 @@
+/*
+ * tests/unit/test_agent.c - options, configuration, registrations and tables
+ * of the agent
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "common/json.h"
+#include "common/util.h"
+#include "daemonset/agent.h"
+#include "daemonset/client.h"
+#include "daemonset/ctl_table.h"
+#include "daemonset/opts.h"
+#include "daemonset/pod.h"
+
+/* --- options -------------------------------------------------------------- */
+
+struct given {
+	const char *file;
+	int loud;
+};
+
+static int set_file(void *conf, const char *value, struct pl_err *err)
+{
+	if (!*value)
+		return pl_err_set(err, EINVAL, "empty");
+	((struct given *)conf)->file = value;
+	return 0;
+}
+
+static int set_loud(void *conf, const char *value, struct pl_err *err)
+{
+	(void)err;
+	assert_null(value);
+	((struct given *)conf)->loud++;
+	return 0;
+}
+
+static const struct pl_opt table[] = {
+	{ "file", 'f', "FILE", "a file", set_file },
+	{ "loud", 0, NULL, "a flag", set_loud },
+};
+
+static int parse(struct given *g, bool *help, struct pl_err *err,
+		 const char *words)
+{
+	static char buf[128];
+	char *argv[16], *save = NULL;
+	int argc = 0;
+
+	snprintf(buf, sizeof(buf), "prog %s", words);
+	for (char *w = strtok_r(buf, " ", &save); w;
+	     w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	argv[argc] = NULL;
+	*g = (struct given){ 0 };
+	return pl_opts_parse(table, 2, argc, argv, g, help, err);
+}
+
+static void options(void **state)
+{
+	struct pl_err err;
+	struct given g;
+	bool help;
+
+	(void)state;
+	assert_int_equal(parse(&g, &help, &err, ""), 1);
+	assert_int_equal(parse(&g, &help, &err, "--file x --loud y"), 4);
+	assert_string_equal(g.file, "x");
+	assert_int_equal(g.loud, 1);
+	assert_int_equal(parse(&g, &help, &err, "--file=x=y"), 2);
+	assert_string_equal(g.file, "x=y");
+	assert_int_equal(parse(&g, &help, &err, "-f x -fy --loud"), 5);
+	assert_string_equal(g.file, "y");
+	assert_int_equal(parse(&g, &help, &err, "-- --loud"), 2);
+	assert_int_equal(g.loud, 0);
+	assert_int_equal(parse(&g, &help, &err, "- x"), 1);
+	assert_int_equal(parse(&g, &help, &err, "--loud --help --file"), 2);
+	assert_true(help);
+}
+
+static void wrong_options(void **state)
+{
+	struct pl_err err;
+	struct given g;
+	bool help;
+
+	(void)state;
+	assert_int_equal(parse(&g, &help, &err, "--fil x"), -EINVAL);
+	assert_non_null(strstr(err.msg, "--fil"));
+	assert_int_equal(parse(&g, &help, &err, "--files x"), -EINVAL);
+	assert_int_equal(parse(&g, &help, &err, "-l"), -EINVAL);
+	assert_int_equal(parse(&g, &help, &err, "--file"), -EINVAL);
+	assert_non_null(strstr(err.msg, "FILE"));
+	assert_int_equal(parse(&g, &help, &err, "--loud=1"), -EINVAL);
+	assert_int_equal(parse(&g, &help, &err, "--file="), -EINVAL);
+}
+
+/* --- configuration -------------------------------------------------------- */
+
+static int load(const char *text, struct pl_agent_conf *c, struct pl_err *err)
+{
+	char path[] = "/tmp/test_agent.XXXXXX";
+	int fd = mkstemp(path), rc;
+
+	assert_true(fd >= 0);
+	assert_int_equal(pl_write_all(fd, text, strlen(text)), 0);
+	close(fd);
+	pl_agent_conf_default(c);
+	rc = pl_agent_conf_load(path, c, err);
+	unlink(path);
+	return rc;
+}
+
+static void conf_defaults(void **state)
+{
+	struct pl_agent_conf *c = test_malloc(sizeof(*c));
+	struct pl_err err;
+
+	(void)state;
+	assert_int_equal(load("{}", c, &err), 0);
+	assert_string_equal(c->registry_file, "");
+	assert_int_equal(c->overlay.type, PL_OVERLAY_NONE);
+	assert_string_equal(c->carrier, "tcp");
+	assert_int_equal(c->port, 0);
+	assert_true(c->limits.lanes > 0 && c->limits.bytes > 0);
+	assert_int_equal(load("{\"registry\":{\"file\":\"/r\"}}", c, &err), 0);
+	assert_int_equal(c->overlay.type, PL_OVERLAY_VXLAN);
+	test_free(c);
+}
+
+static void conf_all(void **state)
+{
+	struct pl_agent_conf *c = test_malloc(sizeof(*c));
+	struct pl_err err;
+
+	(void)state;
+	assert_int_equal(load("{\"registry\":{\"file\":\"/r\"},"
+			      "\"stateDir\":\"/s\",\"logLevel\":\"debug\","
+			      "\"overlay\":{\"type\":\"vxlan\",\"vni\":7},"
+			      "\"carrier\":{\"type\":\"tcp\",\"port\":99,"
+			      "\"connections\":3},"
+			      "\"limits\":{\"connections\":1,\"listeners\":2,"
+			      "\"lanes\":3,\"regions\":4,"
+			      "\"bytes\":4503599627370496}}", c, &err), 0);
+	assert_string_equal(c->registry_file, "/r");
+	assert_string_equal(c->state_dir, "/s");
+	assert_int_equal(c->log_level, PL_LOG_DEBUG);
+	assert_int_equal(c->overlay.vni, 7);
+	assert_int_equal(c->port, 99);
+	assert_int_equal(c->connections, 3);
+	assert_int_equal(c->limits.connections, 1);
+	assert_int_equal(c->limits.listeners, 2);
+	assert_int_equal(c->limits.lanes, 3);
+	assert_int_equal(c->limits.regions, 4);
+	assert_true(c->limits.bytes == UINT64_C(1) << 52);
+	test_free(c);
+}
+
+static void conf_wrong(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{ "{", "not valid JSON" },
+		{ "3", "JSON object" },
+		{ "{\"registry\":\"/r\"}", "registry must be an object" },
+		{ "{\"registry\":{\"file\":\"r\"}}", "not 'r'" },
+		{ "{\"stateDir\":[]}", "stateDir" },
+		{ "{\"logLevel\":\"x\"}", "not 'x'" },
+		{ "{\"carrier\":{\"type\":\"x\"}}", "not 'x'" },
+		{ "{\"carrier\":{\"port\":0}}", "carrier.port" },
+		{ "{\"carrier\":{\"port\":1.5}}", "1.5" },
+		{ "{\"carrier\":{\"connections\":65}}", "65" },
+		{ "{\"limits\":{\"connections\":0}}", "limits.connections" },
+		{ "{\"limits\":{\"lanes\":\"1\"}}", "limits.lanes" },
+		{ "{\"limits\":{\"bytes\":-1}}", "limits.bytes" },
+		{ "{\"overlay\":{\"type\":\"vxlan\"}}", "registry.file" },
+		{ "{\"overlay\":{\"type\":\"x\"}}", "overlay.type" },
+	};
+	struct pl_agent_conf *c = test_malloc(sizeof(*c));
+
+	(void)state;
+	for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+		struct pl_err err = { 0 };
+
+		assert_true(load(cases[i].text, c, &err) < 0);
+		if (!strstr(err.msg, cases[i].says))
+			fail_msg("%s: %s", cases[i].text, err.msg);
+	}
+	test_free(c);
+}
+
+/* --- registrations -------------------------------------------------------- */
+
+static int reg(const char *text, struct pl_reg *r, struct pl_err *err)
+{
+	pl_auto_json *j = NULL;
+
+	assert_int_equal(pl_json_parse(text, strlen(text), &j, err), 0);
+	return pl_reg_parse(j, r, err);
+}
+
+#define NAMES "\"network\":\"n\",\"containerID\":\"c\",\"ifname\":\"eth0\""
+
+static void registrations(void **state)
+{
+	struct pl_reg r, again;
+	pl_auto_json *j = NULL;
+	struct pl_err err;
+
+	(void)state;
+	assert_int_equal(reg("{" NAMES ",\"netns\":\"/x\","
+			     "\"addresses\":[\"10.0.0.1/24\",\"fd00::1/64\"],"
+			     "\"pod\":{\"name\":\"p\",\"namespace\":\"s\","
+			     "\"uid\":\"u\"}}", &r, &err), 0);
+	assert_string_equal(r.key, "n@c@eth0");
+	assert_int_equal(r.n_addrs, 2);
+	assert_int_equal(r.addrs[1].addr.family, AF_INET6);
+	j = pl_reg_json(&r);
+	assert_int_equal(pl_reg_parse(j, &again, &err), 0);
+	assert_memory_equal(&r, &again, sizeof(r));
+	assert_int_equal(reg("{" NAMES ",\"netns\":\"/x\"}", &r, &err), 0);
+	assert_int_equal(r.n_addrs, 0);
+	assert_string_equal(r.pod_ns, "");
+}
+
+static void wrong_registrations(void **state)
+{
+	static const char *const cases[] = {
+		"{}",
+		"{" NAMES "}",
+		"{" NAMES ",\"netns\":\"x\"}",
+		"{" NAMES ",\"netns\":\"/x\\n\"}",
+		"{" NAMES ",\"netns\":\"/x\",\"addresses\":\"10.0.0.1/8\"}",
+		"{" NAMES ",\"netns\":\"/x\",\"addresses\":[\"10.0.0.1\"]}",
+		"{" NAMES ",\"netns\":\"/x\",\"addresses\":[1]}",
+		"{" NAMES ",\"netns\":\"/x\",\"pod\":7}",
+		"{" NAMES ",\"netns\":\"/x\",\"pod\":{\"name\":\"a\\u0001\"}}",
+		"{\"network\":\"../n\",\"containerID\":\"c\","
+		"\"ifname\":\"eth0\",\"netns\":\"/x\"}",
+		"{\"network\":\"n\",\"containerID\":\"c/d\","
+		"\"ifname\":\"eth0\",\"netns\":\"/x\"}",
+		"{\"network\":\"n\",\"containerID\":\"c\","
+		"\"ifname\":\"..\",\"netns\":\"/x\"}",
+		"{\"network\":\"n\",\"containerID\":\"c\","
+		"\"ifname\":\"a/b\",\"netns\":\"/x\"}",
+		"{\"network\":\"n\",\"containerID\":\"c\","
+		"\"ifname\":\"longer-than-15-bytes\",\"netns\":\"/x\"}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+		struct pl_err err = { 0 };
+		struct pl_reg r;
+
+		if (reg(cases[i], &r, &err) != -EINVAL || !*err.msg)
+			fail_msg("taken: %s", cases[i]);
+	}
+}
+
+/* --- messages ------------------------------------------------------------- */
+
+static void messages(void **state)
+{
+	struct pl_msg_ok m = { .h = pl_msg_head(PL_MSG_OK, sizeof(m), 3) };
+	char name[PL_WIRE_NAME];
+
+	(void)state;
+	assert_string_equal(pl_msg_check(&m, sizeof(m)), "");
+	assert_string_not_equal(pl_msg_check(&m, sizeof(m) - 1), "");
+	assert_string_not_equal(pl_msg_check(&m, 3), "");
+	m.h.magic++;
+	assert_string_not_equal(pl_msg_check(&m, sizeof(m)), "");
+	memset(name, 'a', sizeof(name));
+	assert_false(pl_msg_name_ok(name, sizeof(name)));
+	name[PL_WIRE_NAME - 1] = '\0';
+	assert_true(pl_msg_name_ok(name, sizeof(name)));
+	name[0] = '\0';
+	assert_false(pl_msg_name_ok(name, sizeof(name)));
+	assert_false(pl_msg_name_ok("a b", 4));
+	assert_true(pl_msg_name_ok("80", 3));
+}
+
+/* --- tables --------------------------------------------------------------- */
+
+static void cell(const char *json, const char *key, enum pl_cell kind,
+		 const char *wanted)
+{
+	const struct pl_column c = { "X", key, kind };
+	char buf[PL_CELL_MAX];
+	pl_auto_json *j = cJSON_Parse(json);
+
+	pl_cell_format(j, &c, buf, sizeof(buf));
+	assert_string_equal(buf, wanted);
+}
+
+static void cells(void **state)
+{
+	(void)state;
+	cell("{\"a\":\"x\"}", "a", PL_CELL_TEXT, "x");
+	cell("{\"a\":\"\"}", "a", PL_CELL_TEXT, "-");
+	cell("{}", "a", PL_CELL_TEXT, "-");
+	cell("{\"a\":{\"b\":\"y\"}}", "a.b", PL_CELL_TEXT, "y");
+	cell("{\"a\":[\"x\",\"y\"]}", "a", PL_CELL_TEXT, "x,y");
+	cell("{\"a\":true}", "a", PL_CELL_TEXT, "yes");
+	cell("{\"a\":7}", "a", PL_CELL_NUMBER, "7");
+	cell("{\"a\":9007199254740992}", "a", PL_CELL_NUMBER,
+	     "9007199254740992");
+	cell("{\"a\":1023}", "a", PL_CELL_BYTES, "1023");
+	cell("{\"a\":1536}", "a", PL_CELL_BYTES, "1.5K");
+	cell("{\"a\":1073741824}", "a", PL_CELL_BYTES, "1.0G");
+	cell("{\"a\":9e18}", "a", PL_CELL_BYTES, "7993.6P");
+	cell("{\"a\":\"\\u001b[2J\"}", "a", PL_CELL_TEXT, "?[2J");
+}
+
+static void aligned(void **state)
+{
+	static const struct pl_column columns[] = {
+		{ "NAME", "n", PL_CELL_TEXT },
+		{ "BYTES", "b", PL_CELL_NUMBER },
+		{ "END", "e", PL_CELL_TEXT },
+	};
+	pl_auto_json *j = cJSON_Parse("[{\"n\":\"longer\",\"b\":5,\"e\":\"z\"},"
+				      "{\"n\":\"s\",\"b\":1234567}]");
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	(void)state;
+	pl_table_print(f, j, columns, PL_ARRAY_SIZE(columns));
+	fclose(f);
+	assert_string_equal(text, "NAME      BYTES  END\n"
+				  "longer        5  z\n"
+				  "s       1234567  -\n");
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options),
+		cmocka_unit_test(wrong_options),
+		cmocka_unit_test(conf_defaults),
+		cmocka_unit_test(conf_all),
+		cmocka_unit_test(conf_wrong),
+		cmocka_unit_test(registrations),
+		cmocka_unit_test(wrong_registrations),
+		cmocka_unit_test(messages),
+		cmocka_unit_test(cells),
+		cmocka_unit_test(aligned),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
