@@ -37,8 +37,12 @@ declare -A NODE POD IP K8S AGENT CLIENT
 PIDS=()
 FAILED=0
 cleanup() {
+	local all
+
 	trap '' INT TERM
-	[ ${#PIDS[@]} = 0 ] || kill -KILL "${PIDS[@]}" 2>/dev/null
+	# jobs: what the test itself put in the background and forgot.
+	all="${PIDS[*]} $(jobs -p)"
+	[ -z "${all// /}" ] || kill -KILL $all 2>/dev/null
 	wait 2>/dev/null
 	rm -rf "$T"
 }
