@@ -7,7 +7,9 @@ DESTDIR ?=
 CNI_BIN ?= /opt/cni/bin
 V ?= 0
 SAN ?=
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 PKG_CONFIG ?= pkg-config
 CFLAGS ?= -O2 -g
 
@@ -17,9 +19,12 @@ say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)';)
 
 # --- packages ---------------------------------------------------------------
 
+# make 4.3 changed what a backslash before it means within a function.
+HASH := \#
+
 # What pkg-config must know, and the Debian package that brings it.
-PKGS := libnl-3.0=libnl-3-dev libnl-route-3.0=libnl-route-3-dev \
-	libcjson=libcjson-dev libcap=libcap-dev libevent_core=libevent-dev
+PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
+	libevent_core=libevent-dev
 BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
 RUN_DEBS := gnuplot-nox procps
@@ -28,12 +33,18 @@ TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 NEED_NOTHING := deps deps-run deps-check quickstart check clean help lint
 
 ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
-ifeq ($(shell command -v $(PKG_CONFIG)),)
-$(error pkg-config is missing. Install it with: apt-get install \
---no-install-recommends pkg-config (or everything with: make deps))
+TOOLS := $(firstword $(CC)) $(PKG_CONFIG)
+NO_TOOL := $(shell for t in $(TOOLS); do command -v $$t >/dev/null || \
+	echo $$t; done)
+ifneq ($(NO_TOOL),)
+$(error missing: $(NO_TOOL). Install with: apt-get install \
+--no-install-recommends $(NO_TOOL) (or everything with: make deps))
+endif
+ifneq ($(filter tests,$(MAKECMDGOALS)),)
+PKGS += cmocka=libcmocka-dev
 endif
 MISSING := $(shell for p in $(PKGS); do $(PKG_CONFIG) --exists $${p%%=*} || \
-	echo $${p\#*=}; done; echo '\#include <uthash.h>' | \
+	echo $${p$(HASH)*=}; done; echo '$(HASH)include <uthash.h>' | \
 	$(CC) -E - >/dev/null 2>&1 || echo uthash-dev)
 ifneq ($(MISSING),)
 $(error missing: $(MISSING). Install with: apt-get install \
@@ -49,12 +60,22 @@ ifeq ($(CI),true)
 WARN += -Werror
 endif
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-pkgs = $(if $(1),$(shell $(PKG_CONFIG) $(2) $(1)))
+pkgs = $(if $(1),$(shell $(PKG_CONFIG) $(2) $(1) 2>/dev/null))
 override CFLAGS := -std=gnu11 -fPIC -fvisibility=default \
 	-fstack-protector-strong $(WARN) $(SANFLAGS) $(CFLAGS)
 override CPPFLAGS := -I. -D_GNU_SOURCE -DPL_VERSION='"$(VERSION)"' \
 	$(call pkgs,libnl-3.0 libcjson,--cflags) $(CPPFLAGS)
 override LDFLAGS := $(SANFLAGS) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
+
+# Objects that were made with other flags (SAN, CC, CFLAGS; warnings aside) are
+# made anew.
+ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
+FLAGS := $(strip $(CC) $(filter-out -W%,$(CFLAGS)) $(CPPFLAGS) $(LDFLAGS))
+ifneq ($(FLAGS),$(if $(wildcard $(O)/flags),$(file <$(O)/flags)))
+$(shell mkdir -p $(O))
+$(file >$(O)/flags,$(FLAGS))
+endif
+endif
 
 # Optional parts, found by themselves.
 HAVE_VERBS := $(shell $(PKG_CONFIG) --exists libibverbs librdmacm 2>/dev/null \
@@ -88,9 +109,9 @@ AR_daemonset = $(foreach f,daemonset rdma shm ipam common,$(call ar,$(f)))
 AR_bench = $(foreach f,bench rdma shm common,$(call ar,$(f)))
 AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 	$(call ar,$(f)))
-PK_plugin := libcjson libnl-route-3.0 libnl-3.0 libcap
+PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
-PK_daemonset := libcjson libnl-route-3.0 libnl-3.0 libcap libevent_core
+PK_daemonset := libcjson libnl-3.0 libcap libevent_core
 PK_bench := libcjson libnl-3.0
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread
@@ -98,7 +119,8 @@ folder = $(firstword $(subst /, ,$(1)))
 
 all: $(PROGRAMS) $(LIBS_SHM) $(EXAMPLES)
 
-$(O)/%.o: %.c Makefile
+$(O)/flags: ;
+$(O)/%.o: %.c Makefile $(O)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
