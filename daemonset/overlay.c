@@ -97,7 +97,8 @@ static void set_state(struct pl_overlay *o, const char *reason)
 
 	memcpy(was, o->state, sizeof(was));
 	if (reason)
-		snprintf(o->state, sizeof(o->state), "down: %s", reason);
+		snprintf(o->state, sizeof(o->state), "down: %.*s",
+			 PL_OVERLAY_STATE_BYTES - 7, reason);
 	else
 		snprintf(o->state, sizeof(o->state), "up");
 	if (strcmp(was, o->state))

@@ -29,6 +29,10 @@
 #   skip NAME REASON
 #   wait_for SECONDS CMD...  until CMD succeeds
 set -u
+if [ "$(id -u)" != 0 ]; then
+	echo "skip $(basename "$0" .sh): network namespaces need root"
+	exit 0
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 O=${O:-build}
 case $O in /*) ;; *) O=$PWD/$O;; esac

@@ -95,25 +95,36 @@ fdb_of() { in_ns "${NODE[$1]}" bridge fdb show dev $D; }
 mac_of() {
 	in_ns "${NODE[$1]}" ip -o link show dev $D | sed 's/.*ether //; s/ .*//'
 }
+# A sync of node N changes nothing, as the kernel announces nothing of the
+# device; events of another device, before and after, show that it would.
 no_events() {
-	local mon
-	in_ns "${NODE[$1]}" ip -o monitor link address route neigh \
-		>"$T/events" 2>&1 &
+	local mon p=${NODE[$1]}
+	# Not in_ns: $! would be the shell around it.
+	nsenter --net=/proc/"$p"/ns/net \
+		ip -o monitor link address route neigh >"$T/events" 2>&1 &
 	mon=$!
 	PIDS+=("$mon")
-	sleep 0.3
+	wait_for 10 canary "$p" || return 1
 	overlay "$1" || return 1
-	sleep 0.3
+	in_ns "$p" ip addr add 10.66.6.7/32 dev br0
+	wait_for 10 grep -q 10.66.6.7 "$T/events" || return 1
 	kill "$mon"
 	wait "$mon" 2>/dev/null
+	in_ns "$p" ip addr del 10.66.6.7/32 dev br0
+	in_ns "$p" ip addr del 10.66.6.6/32 dev br0
 	cat "$T/events"
 	! grep -q "$D" "$T/events"
 }
+canary() {
+	in_ns "$1" ip addr del 10.66.6.6/32 dev br0
+	in_ns "$1" ip addr add 10.66.6.6/32 dev br0
+	sleep 0.1
+	grep -q 10.66.6.6 "$T/events"
+}
 tcp_udp() {
-	local s
-	in_ns "${POD[2]}" iperf3 -s -1 -B 10.88.2.2 >/dev/null 2>&1 &
-	s=$!
-	PIDS+=("$s")
+	nsenter --net=/proc/"${POD[2]}"/ns/net \
+		iperf3 -s -1 -B 10.88.2.2 >/dev/null 2>&1 &
+	PIDS+=("$!")
 	wait_for 10 in_ns "${POD[1]}" iperf3 -c 10.88.2.2 -n 4M $1
 }
 # many N: a registry of N other nodes, on node 1
