@@ -129,21 +129,44 @@ static uint64_t incoming(int listener, int *fds)
 static void pong(struct pl_lane_seg *seg, int bell)
 {
 	memcpy((char *)seg + PL_SEG_CTL_BYTES, "pong", 4);
+	atomic_store(&seg->rx_wait, 1);
 	atomic_store(&seg->head, 4);
 	if (send(bell, "!", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE)
 		die("bell");
 }
 
-static void wait_hangup(int bell)
+static const struct pl_lane_seg *map_peer(int fd)
+{
+	void *p = mmap(NULL, PL_SEG_CTL_BYTES + RING, PROT_READ, MAP_SHARED,
+		       fd, 0);
+
+	if (p == MAP_FAILED)
+		die("map the peer's segment");
+	if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) !=
+	    MAP_FAILED)
+		die("the peer's segment can be written");
+	return p;
+}
+
+/*
+ * The doorbell hangs up, or a peer of another node has been declared dead by
+ * the agent. A reset: the peer has gone without having read its own wake-up.
+ */
+static void wait_hangup(int bell, const struct pl_lane_seg *peer)
 {
 	struct pollfd p = { .fd = bell, .events = POLLIN };
 	char c;
 
-	/* A reset: the peer has gone without having read its own wake-up. */
-	if (poll(&p, 1, 60000) != 1 ||
-	    (read(bell, &c, 1) != 0 && errno != ECONNRESET))
-		die("no hang-up");
-	say("hang-up");
+	while (poll(&p, 1, 60000) == 1) {
+		ssize_t r = read(bell, &c, 1);
+
+		if (r == 0 || (r < 0 && errno == ECONNRESET) ||
+		    atomic_load(&peer->state) == PL_STATE_DEAD) {
+			say("hang-up");
+			return;
+		}
+	}
+	die("no hang-up");
 }
 
 static int cmd_listen(char **a)
@@ -167,7 +190,7 @@ static int cmd_listen(char **a)
 			die("ACCEPT");
 		pong(seg, fds[1]);
 		if (n > 0)
-			wait_hangup(fds[1]);
+			wait_hangup(fds[1], map_peer(fds[0]));
 	}
 	if (n < 0)
 		wait_end();
@@ -195,7 +218,7 @@ static int cmd_reject(char **a)
 
 /* Returns the doorbell; *peer: the other side's segment, read-only. */
 static int make_connection(int agent, const char *addr, const char *service,
-			   int timeout_ms, struct pl_lane_seg **peer)
+			   int timeout_ms, const struct pl_lane_seg **peer)
 {
 	union message u = { .connect = { .ring_bytes = RING,
 					 .timeout_ms = timeout_ms } };
@@ -206,40 +229,36 @@ static int make_connection(int agent, const char *addr, const char *service,
 	snprintf(u.connect.addr, PL_WIRE_ADDR, "%s", addr);
 	snprintf(u.connect.service, PL_WIRE_NAME, "%s", service);
 	fd = make_lane(&own);
+	/* We only ever sleep: whoever writes is to ring. */
+	atomic_store(&own->rx_wait, 1);
 	want(ask(agent, &u, &fd, 1, got), PL_MSG_CONNECT_OK, &u);
 	printf("connected %s %s %s\n", u.lane.peer, u.lane.service,
 	       u.lane.path);
 	fflush(stdout);
-	*peer = mmap(NULL, PL_SEG_CTL_BYTES + RING, PROT_READ, MAP_SHARED,
-		     got[0], 0);
-	if (*peer == MAP_FAILED)
-		die("map the peer's segment");
-	if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, got[0], 0) !=
-	    MAP_FAILED)
-		die("the peer's segment can be written");
+	*peer = map_peer(got[0]);
 	return got[1];
 }
 
 static int cmd_connect(char **a)
 {
+	const struct pl_lane_seg *peer;
 	struct pollfd p = { .events = POLLIN };
-	struct pl_lane_seg *peer;
 	int agent = open_agent();
 	char c;
 
 	p.fd = make_connection(agent, a[0], a[1],
 			       (int)strtol(a[2], NULL, 10), &peer);
-	if (poll(&p, 1, WAIT_MS) != 1 || read(p.fd, &c, 1) != 1 ||
-	    atomic_load(&peer->head) != 4)
-		die("the peer sent nothing");
-	printf("got %.4s\n", (char *)peer + PL_SEG_CTL_BYTES);
+	while (atomic_load(&peer->head) == 0)
+		if (poll(&p, 1, WAIT_MS) != 1 || read(p.fd, &c, 1) != 1)
+			die("the peer sent nothing");
+	printf("got %.4s\n", (const char *)peer + PL_SEG_CTL_BYTES);
 	return 0;
 }
 
 static int cmd_lanes(char **a)
 {
 	int n = (int)strtol(a[2], NULL, 10), agent = open_agent();
-	struct pl_lane_seg *peer;
+	const struct pl_lane_seg *peer;
 
 	while (n-- > 0)
 		make_connection(agent, a[0], a[1], WAIT_MS, &peer);
@@ -266,6 +285,7 @@ static int cmd_region(char **a)
 	if (watch == MAP_FAILED || watch->magic != PL_WATCH_MAGIC)
 		die("watch segment");
 	memcpy((char *)map + PL_SEG_CTL_BYTES, "data", 4);
+	atomic_store(&map->log[0].len, 4);
 	atomic_store(&map->version, 1);
 	say("published");
 	wait_end();
@@ -291,6 +311,9 @@ static int cmd_open(char **a)
 		   MAP_SHARED, got[0], 0);
 	if (map == MAP_FAILED)
 		die("map the region");
+	/* Of another node: the bytes may still be on their way. */
+	for (int i = 0; i < 10000 && !atomic_load(&map->version); i++)
+		usleep(1000);
 	printf("opened %s version %llu %.4s\n", u.region.path,
 	       (unsigned long long)atomic_load(&map->version),
 	       (char *)map + PL_SEG_CTL_BYTES);

@@ -151,4 +151,6 @@ check "no lane is left" has lanes 'length == 0'
 check "no descriptor is left" [ \
 	"$(find /proc/"${AGENT[1]}"/fd -lname '*memfd*' | wc -l)" = 0 ]
 check "agent ends well" agent_stop 1
+last_word() { tail -n 1 "$T/n1/agent.log"; }
+check "with nothing to complain about" says 0 "ending: got SIGTERM" last_word
 finish
