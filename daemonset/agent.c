@@ -12,6 +12,7 @@
 #include "daemonset/rundir.h"
 
 #define OVERLAY_WAIT_MAX_S 32
+#define OVERLAY_LOOK_S 60
 
 const struct pl_registry *pl_agent_registry(const struct pl_agent *a)
 {
@@ -38,17 +39,20 @@ int pl_agent_ready(const struct pl_agent *a, struct pl_err *err)
 
 /* --- overlay -------------------------------------------------------------- */
 
-/* A failure is tried again, ever more slowly; success ends the trying. */
+/*
+ * A failure is tried again, ever more slowly. What is good is looked at again
+ * now and then, as others may change interfaces and routes at any time.
+ */
 static void overlay_sync(struct pl_agent *a)
 {
-	struct timeval tv = { 0 };
-	struct pl_err err;
+	struct timeval tv = { .tv_sec = OVERLAY_LOOK_S };
+	struct pl_err err = { 0 };
 
 	if (pl_overlay_sync(&a->overlay, pl_agent_registry(a), &err) == 0) {
 		if (a->overlay_wait_s)
 			pl_info("overlay: %s", pl_overlay_state(&a->overlay));
 		a->overlay_wait_s = 0;
-		event_del(a->overlay_retry);
+		event_add(a->overlay_retry, &tv);
 		return;
 	}
 	a->overlay_wait_s = a->overlay_wait_s ?
