@@ -4,6 +4,7 @@
 #include "bench/ps_podlane.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -365,12 +366,34 @@ static int set_up(struct worker *w, struct pl_err *err)
 	return r;
 }
 
+/* Servers on this node and on others: both stand there. */
+static void add_path(char *list, const char *path)
+{
+	size_t len = strlen(list);
+
+	if (!strstr(list, path))
+		snprintf(list + len, PS_PATH_BYTES - len, "%s%s",
+			 len ? "+" : "", path);
+}
+
+static void report_paths(struct worker *w, struct ps_report *rep)
+{
+	struct pl_region_info region;
+	struct pl_lane_info lane;
+	uint32_t s;
+
+	for (s = 0; s < w->job->o.servers; s++) {
+		pl_lane_info(w->lanes[s], &lane);
+		add_path(rep->path, lane.path);
+		pl_region_info(w->params[s], &region);
+		add_path(rep->param_path, region.path);
+	}
+}
+
 static int podlane_open(const struct ps_job *job, void **state,
 			struct ps_report *rep, struct pl_err *err)
 {
 	struct worker *w = calloc(1, sizeof(*w));
-	struct pl_region_info region;
-	struct pl_lane_info lane;
 	int r;
 
 	if (!w)
@@ -381,11 +404,7 @@ static int podlane_open(const struct ps_job *job, void **state,
 		podlane_close(w);
 		return r;
 	}
-	pl_lane_info(w->lanes[0], &lane);
-	pl_region_info(w->params[0], &region);
-	pl_format(rep->path, sizeof(rep->path), "%s", lane.path);
-	pl_format(rep->param_path, sizeof(rep->param_path), "%s",
-		  region.path);
+	report_paths(w, rep);
 	rep->local_sum = w->local_sum;
 	*state = w;
 	return 0;

@@ -17,7 +17,8 @@
  *
  * step_ns are the measured steps, t_first_ns and t_last_ns CLOCK_MONOTONIC at
  * the beginning of the first and the end of the last of them. path is that of
- * the gradients as the transport reports it ("shm", "tcp", "overlay-tcp").
+ * the gradients as the transport reports it ("shm", "tcp", "overlay-tcp";
+ * "shm+tcp" when servers differ).
  * sent_bytes and received_bytes are what this worker handed to and took from
  * the transport in the measured steps. verified is false with --raw, where
  * there is nothing to verify. checksum is of all parameters (worker) or of the
