@@ -44,11 +44,26 @@ static inline void scratch_wipe(const struct scratch *s)
 	nftw(s->net, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static inline void scratch_fini(struct scratch *s)
+/* Every test has one of its own, which goes away also when it fails. */
+static inline int scratch_setup(void **state)
 {
-	cJSON_Delete(s->conf);
-	nftw(s->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	*state = calloc(1, sizeof(struct scratch));
+	return *state ? 0 : -1;
 }
+
+static inline int scratch_teardown(void **state)
+{
+	struct scratch *s = *state;
+
+	cJSON_Delete(s->conf);
+	if (*s->dir)
+		nftw(s->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	free(s);
+	return 0;
+}
+
+#define scratch_test(fn) \
+	cmocka_unit_test_setup_teardown(fn, scratch_setup, scratch_teardown)
 
 /* A configuration with these "ranges", single quotes standing for double. */
 static inline void scratch_ranges(struct scratch *s, const char *ranges)
@@ -72,7 +87,6 @@ static inline void scratch_init(struct scratch *s, const char *ranges)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	memset(s, 0, sizeof(*s));
 	snprintf(s->dir, sizeof(s->dir), "%.40s/podlane-test.XXXXXX",
 		 tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(s->dir));

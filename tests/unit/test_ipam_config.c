@@ -307,18 +307,17 @@ static void test_result(void **state)
 	struct pl_ipam_result res = { .n_ips = 2 };
 	struct pl_ipam_config cfg;
 	struct pl_err err;
-	struct scratch s;
+	struct scratch *s = *state;
 	cJSON *json = NULL;
 
-	(void)state;
-	scratch_init(&s, "[[{'subnet':'10.1.0.0/24'}]]");
-	put_file(&s, "resolv", "# x\nnameserver 10.1.0.53 ; y\n\nsearch old\n"
+	scratch_init(s, "[[{'subnet':'10.1.0.0/24'}]]");
+	put_file(s, "resolv", "# x\nnameserver 10.1.0.53 ; y\n\nsearch old\n"
 		 "nameserver\tfd00::53\ndomain a.example\noptions ndots:5\r\n"
 		 "search b.example  c.example\noptions edns0\nsortlist 1.2.3.4\n"
 		 "nameserver");
 	assert_int_equal(parse(ROUTED, NULL, &json, &cfg, &err), 0);
 	assert_string_equal(cfg.resolv_conf, "RESOLV");
-	snprintf(cfg.resolv_conf, sizeof(cfg.resolv_conf), "%s/resolv", s.net);
+	snprintf(cfg.resolv_conf, sizeof(cfg.resolv_conf), "%s/resolv", s->net);
 	pl_prefix_parse("10.1.0.5/24", &res.ips[0].address);
 	pl_prefix_parse("fd00::5/64", &res.ips[1].address);
 	res.ips[0].gateway = cfg.ranges[0].gateway;
@@ -339,13 +338,12 @@ static void test_result(void **state)
 		cJSON_free(got);
 		cJSON_Delete(doc);
 	}
-	snprintf(cfg.resolv_conf, sizeof(cfg.resolv_conf), "%s/none", s.net);
+	snprintf(cfg.resolv_conf, sizeof(cfg.resolv_conf), "%s/none", s->net);
 	cJSON_Delete(json);
 	json = NULL;
 	cfg.routes = NULL;
 	assert_true(pl_ipam_result_doc(&cfg, &res, "1.0.0", &json, &err) < 0);
 	assert_non_null(strstr(err.msg, "ipam.resolvConf"));
-	scratch_fini(&s);
 }
 
 int main(void)
@@ -356,7 +354,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_where),
-		cmocka_unit_test(test_result),
+		scratch_test(test_result),
 	};
 
 	return cmocka_run_group_tests_name("ipam config", tests, NULL, NULL);

@@ -131,13 +131,12 @@ static void test_store_and_grow(void **state)
 	struct pl_index_range ranges[PL_INDEX_MAX_RANGES];
 	struct pl_index *ix = create("10.0.0.0", 5000);
 	struct pl_addr found[2], a;
-	struct scratch s;
+	struct scratch *s = *state;
 	uint32_t pos;
 	int fd;
 
-	(void)state;
-	scratch_init(&s, "[[{'subnet': '10.1.0.0/24'}]]");
-	fd = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	scratch_init(s, "[[{'subnet': '10.1.0.0/24'}]]");
+	fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(pl_index_store(ix, fd, &stamp), 0);
 	pl_index_destroy(ix);
 	/* Opened, changed and stored for each entry, through three growths. */
@@ -175,7 +174,6 @@ static void test_store_and_grow(void **state)
 	assert_int_equal(pl_index_open(fd, &stamp, &ix), -ENOENT);
 	assert_int_equal(pl_index_stored_ranges(fd, ranges), 0);
 	close(fd);
-	scratch_fini(&s);
 }
 
 static void test_offset(void **state)
@@ -219,7 +217,7 @@ int main(void)
 		cmocka_unit_test(test_next_free),
 		cmocka_unit_test(test_largest_range),
 		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_store_and_grow),
+		scratch_test(test_store_and_grow),
 		cmocka_unit_test(test_offset),
 		cmocka_unit_test(test_hash),
 	};
