@@ -9,6 +9,7 @@
 
 #include "common/util.h"
 #include "daemonset/agent_internal.h"
+#include "daemonset/guard.h"
 #include "daemonset/rundir.h"
 
 #define OVERLAY_WAIT_MAX_S 32
@@ -151,6 +152,8 @@ static int signals_start(struct pl_agent *a, struct pl_err *err)
 	static const int wanted[] = { SIGTERM, SIGINT };
 
 	signal(SIGPIPE, SIG_IGN);
+	if (pl_guard_init(err) < 0)
+		return -err->code;
 	for (size_t i = 0; i < PL_ARRAY_SIZE(wanted); i++) {
 		a->signals[i] = evsignal_new(a->base, wanted[i], on_signal, a);
 		if (!a->signals[i] || event_add(a->signals[i], NULL) < 0)

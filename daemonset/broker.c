@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/util.h"
 #include "shm/podlane.h"
@@ -97,12 +96,4 @@ int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,
 			  "no node that %s knows has a pod with address %s; "
 			  "see podlanectl nodes", b->node,
 			  pl_addr_str(addr, buf));
-}
-
-int pl_bell_pair(int fds[2], struct pl_err *err)
-{
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-		       fds) < 0)
-		return pl_err_sys(err, "cannot make a doorbell");
-	return 0;
 }

@@ -141,9 +141,6 @@ int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,
 		   struct pl_pod **pod, const struct pl_node **node,
 		   struct pl_err *err);
 
-/* A doorbell: two connected, non-blocking ends. */
-int pl_bell_pair(int fds[2], struct pl_err *err);
-
 /* --- broker_listen.c ------------------------------------------------------ */
 
 const char *pl_broker_on_listen(struct pl_client *c, const void *msg, int *fds,

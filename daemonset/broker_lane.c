@@ -23,6 +23,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemonset/broker_internal.h"
+#include "daemonset/guard.h"
 #include "daemonset/seg_check.h"
 #include "shm/segment.h"
 
@@ -256,7 +257,9 @@ static int connect_local(struct pl_lane_rec *l, struct pl_pod *pod, int seg_fd,
 	if (rc < 0)
 		return rc;
 	l->bell_fd = bell[0];
-	rc = pl_lane_offer(l, s, seg_fd, bell[1], timeout_ms, err);
+	rc = pl_pods_fd_scarce(pod->pods, bell[1], err);
+	if (rc == 0)
+		rc = pl_lane_offer(l, s, seg_fd, bell[1], timeout_ms, err);
 	close(bell[1]);
 	return rc;
 }

@@ -13,6 +13,7 @@
 #include "common/fdpass.h"
 #include "common/util.h"
 #include "daemonset/broker_internal.h"
+#include "daemonset/guard.h"
 #include "shm/podlane.h"
 
 struct pl_service *pl_service_find(struct pl_pod *pod, const char *name)
@@ -36,7 +37,7 @@ void pl_service_end(struct pl_service *s)
 						 "before it took the lane");
 	if (s->ev)
 		event_free(s->ev);
-	pl_close_fd(&s->fd);
+	pl_guard_close(&s->fd);
 	free(s);
 }
 
@@ -95,8 +96,7 @@ static void on_answer(evutil_socket_t fd, short what, void *arg)
 	ssize_t n;
 
 	(void)what;
-	n = pl_fdpass_recv(fd, buf, sizeof(buf), fds, PL_FDPASS_MAX, &n_fds,
-			   MSG_DONTWAIT);
+	n = pl_guard_recv(fd, buf, sizeof(buf), fds, PL_FDPASS_MAX, &n_fds);
 	if (n == -EAGAIN)
 		return;
 	if (n > 0)
@@ -105,7 +105,7 @@ static void on_answer(evutil_socket_t fd, short what, void *arg)
 		wrong = "an answer that is too long, or with too many "
 			"descriptors";
 	for (int i = 0; i < n_fds; i++)
-		pl_close_fd(&fds[i]);
+		pl_guard_close(&fds[i]);
 	if (wrong)
 		pl_pod_complain(s->client->pod, "ended listener '%s': %s",
 				s->name, wrong);
@@ -158,7 +158,7 @@ static int service_open(struct pl_service *s, int *theirs, struct pl_err *err)
 			  on_answer, s);
 	if (!s->ev || event_add(s->ev, NULL) < 0)
 		return pl_err_set(err, ENOMEM, "out of memory");
-	return 0;
+	return pl_pods_fd_scarce(s->client->pod->pods, fds[1], err);
 }
 
 const char *pl_broker_on_listen(struct pl_client *c, const void *msg, int *fds,

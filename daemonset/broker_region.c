@@ -13,6 +13,7 @@
 
 #include "common/util.h"
 #include "daemonset/broker_internal.h"
+#include "daemonset/guard.h"
 #include "daemonset/seg_check.h"
 #include "shm/podlane.h"
 #include "shm/segment.h"
@@ -38,7 +39,7 @@ static void region_free(struct pl_region_own *r)
 	pl_seg_close(&r->watch);
 	pl_seg_put_region(r->ctl);
 	pl_close_fd(&r->fd);
-	pl_close_fd(&r->bell_fd);
+	pl_guard_close(&r->bell_fd);
 	free(r);
 }
 
@@ -120,7 +121,7 @@ static int region_equip(struct pl_region_own *r, int fd, int *bell,
 		return rc;
 	r->bell_fd = fds[0];
 	*bell = fds[1];
-	return 0;
+	return pl_pods_fd_scarce(r->client->pod->pods, fds[1], err);
 }
 
 static int region_create(struct pl_client *c,

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemonset/broker_internal.h"
+#include "daemonset/guard.h"
 #include "daemonset/pod.h"
 #include "shm/msg.h"
 
@@ -51,7 +52,7 @@ void pl_client_destroy(struct pl_client *c)
 		event_free(c->ev);
 	if (c->doom_ev)
 		event_free(c->doom_ev);
-	close(c->fd);
+	pl_guard_close(&c->fd);
 	LIST_REMOVE(c, of_pod);
 	c->pod->usage.connections--;
 	free(c);
@@ -204,8 +205,7 @@ static void on_message(evutil_socket_t fd, short what, void *arg)
 	ssize_t n;
 
 	(void)what;
-	n = pl_fdpass_recv(fd, buf, sizeof(buf), fds, PL_FDPASS_MAX, &n_fds,
-			   MSG_DONTWAIT);
+	n = pl_guard_recv(fd, buf, sizeof(buf), fds, PL_FDPASS_MAX, &n_fds);
 	if (n == -EAGAIN)
 		return;
 	if (n == 0 || n == -ECONNRESET)
@@ -216,7 +216,7 @@ static void on_message(evutil_socket_t fd, short what, void *arg)
 						 "too many descriptors");
 	wrong = dispatch(c, buf, (size_t)n, fds, n_fds);
 	for (int i = 0; i < n_fds; i++)
-		pl_close_fd(&fds[i]);
+		pl_guard_close(&fds[i]);
 	if (wrong)
 		pl_client_doom(c, wrong);
 }
@@ -246,31 +246,35 @@ static struct pl_client *client_new(struct pl_pod *pod, int fd)
 	return NULL;
 }
 
-static void refuse(struct pl_pod *pod, int fd)
+static void refuse(struct pl_pod *pod, int fd, const struct pl_err *err)
 {
 	struct pl_msg_error m = {
 		.h = pl_msg_head(PL_MSG_ERROR, sizeof(m), 0),
-		.code = EDQUOT,
+		.code = err->code,
 	};
 	char hello_msg[sizeof(struct pl_msg_hello)];
+	int n_fds;
 
-	snprintf(m.text, sizeof(m.text),
-		 "this pod has %u connections to its agent, its limit; close "
-		 "some, or raise limits.connections of podlaned",
-		 pod->usage.connections);
+	snprintf(m.text, sizeof(m.text), "%.255s", err->msg);
 	pl_fdpass_send(fd, &m, sizeof(m), NULL, 0, MSG_DONTWAIT);
 	/* A close with its HELLO unread would reset the connection. */
-	if (recv(fd, hello_msg, sizeof(hello_msg), MSG_DONTWAIT) < 0)
-		pl_debug("refused a connection that has not said HELLO yet");
-	close(fd);
-	pl_pod_complain(pod, "refused a connection: there are %u",
-			pod->usage.connections);
+	pl_guard_recv(fd, hello_msg, sizeof(hello_msg), NULL, 0, &n_fds);
+	pl_guard_close(&fd);
+	pl_pod_complain(pod, "refused a connection: %s", err->msg);
 }
 
 void pl_client_accept(struct pl_pod *pod, int fd)
 {
-	if (pod->usage.connections >= pod->pods->limits.connections)
-		refuse(pod, fd);
+	const uint32_t n = pod->usage.connections;
+	struct pl_err err;
+	int rc = pl_pods_fd_scarce(pod->pods, fd, &err);
+
+	if (rc == 0 && n >= pod->pods->limits.connections)
+		rc = pl_err_set(&err, EDQUOT, "this pod has %u connections to "
+				"its agent, its limit; close some, or raise "
+				"limits.connections of podlaned", n);
+	if (rc < 0)
+		refuse(pod, fd, &err);
 	else if (!client_new(pod, fd))
 		pl_error("out of memory for a connection");
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "common/log.h"
@@ -14,6 +15,7 @@
 #include "daemonset/client.h"
 
 #define RECONCILE_S 30
+#define FD_RESERVE 128
 #define COMPLAINTS 10			/* log lines per pod and minute */
 #define COMPLAINTS_NS UINT64_C(60000000000)
 
@@ -410,6 +412,25 @@ static void restore(struct pl_pods *p, struct pl_reg *reg)
 	}
 }
 
+/* The soft limit, which podlaned has raised to the hard one. */
+static int fd_max(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) < 0 || rl.rlim_cur > INT_MAX)
+		return INT_MAX;
+	return (int)(rl.rlim_cur - PL_MIN(rl.rlim_cur / 4,
+					  (rlim_t)FD_RESERVE));
+}
+
+int pl_pods_fd_scarce(const struct pl_pods *p, int fd, struct pl_err *err)
+{
+	if (fd < p->fd_max)
+		return 0;
+	return pl_err_set(err, EMFILE, "the agent has no descriptor left for "
+			  "pods; raise the limit of open files of podlaned");
+}
+
 static int read_boot_id(char *buf, size_t size, struct pl_err *err)
 {
 	pl_auto_free char *text = NULL;
@@ -436,6 +457,7 @@ int pl_pods_create(struct event_base *base, struct pl_broker *broker,
 	p->broker = broker;
 	p->node = node;
 	p->limits = conf->limits;
+	p->fd_max = fd_max();
 	p->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	p->timer = evtimer_new(base, reconcile, p);
 	rc = p->timer ? pl_format(p->dir, sizeof(p->dir), "%s/pods",

@@ -105,6 +105,7 @@ struct pl_pods {
 	struct pl_pod_addr *by_addr;
 	struct event *timer;		/* pending while there are pods */
 	int spare_fd;			/* to accept and refuse with */
+	int fd_max;			/* see pl_pods_fd_scarce */
 };
 
 /* Makes the state directory. */
@@ -146,6 +147,13 @@ int pl_pods_check(struct pl_pods *p, const struct pl_reg *reg,
 int pl_pods_gc(struct pl_pods *p, const char *network,
 	       bool (*is_valid)(const char *key, void *arg), void *arg);
 
+/*
+ * Descriptors are given out from the lowest number, so a high number says that
+ * few are left. Those are for the plugin and other nodes: what pods cause is
+ * refused (-EMFILE).
+ */
+int pl_pods_fd_scarce(const struct pl_pods *p, int fd, struct pl_err *err);
+
 /* NULL when no pod of this node has the address. */
 struct pl_pod *pl_pods_by_addr(struct pl_pods *p, const struct pl_addr *a);
 /* The pod's first address of this family, else its first; NULL: none. */
@@ -164,6 +172,12 @@ void pl_pod_complain(struct pl_pod *pod, const char *fmt, ...)
 int pl_pod_listen(struct pl_pod *pod, int ns_fd, uint64_t *cookie,
 		  struct pl_err *err);
 void pl_pod_unlisten(struct pl_pod *pod);
+
+/*
+ * Without a free descriptor accept() fails and the listener stays readable:
+ * give up the spare one for a moment, so that the connection can be closed.
+ */
+void pl_pods_refuse_one(struct pl_pods *p, int listen_fd);
 
 /* --- pod_record.c --------------------------------------------------------- */
 

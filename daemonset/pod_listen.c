@@ -13,6 +13,7 @@
 #include "common/netns.h"
 #include "common/util.h"
 #include "daemonset/client.h"
+#include "daemonset/guard.h"
 #include "daemonset/pod.h"
 #include "shm/wire.h"
 
@@ -22,18 +23,13 @@
 #define BACKLOG 64
 #define ACCEPTS_A_TURN 8
 
-/*
- * Without a free descriptor accept() fails and the listener stays readable:
- * give up the spare one for a moment, so that the connection can be closed.
- */
-static void refuse_one(struct pl_pods *p, int listen_fd)
+void pl_pods_refuse_one(struct pl_pods *p, int listen_fd)
 {
 	int fd;
 
 	pl_close_fd(&p->spare_fd);
 	fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0)
-		close(fd);
+	pl_guard_close(&fd);
 	p->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -49,7 +45,7 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 			pl_pod_complain(pod, "the agent has no descriptor left "
 					     "for a connection");
-			refuse_one(pod->pods, listen_fd);
+			pl_pods_refuse_one(pod->pods, listen_fd);
 		}
 		if (fd < 0)
 			return;
@@ -114,5 +110,5 @@ void pl_pod_unlisten(struct pl_pod *pod)
 	if (pod->listen_ev)
 		event_free(pod->listen_ev);
 	pod->listen_ev = NULL;
-	pl_close_fd(&pod->listen_fd);
+	pl_guard_close(&pod->listen_fd);
 }

@@ -25,10 +25,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/log.h"
 #include "common/util.h"
+#include "daemonset/guard.h"
 
 static void timer_cb(evutil_socket_t fd, short what, void *arg);
 
@@ -75,7 +75,7 @@ static void lane_free(struct pl_rlane *l)
 			event_free(ev[i]);
 	}
 	/* The pod sees the hang-up after it sees the final state. */
-	pl_close_fd(&l->bell);
+	pl_guard_close(&l->bell);
 	pl_seg_close(&l->own);
 	pl_seg_close(&l->rep);
 	free(l);
@@ -232,9 +232,9 @@ static int lane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
 	if (rc < 0)
 		return pl_err_set(err, -rc, "cannot make a lane: %s",
 				  strerror(-rc));
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-		       fds) < 0)
-		return pl_err_sys(err, "cannot make a doorbell");
+	rc = pl_bell_pair(fds, err);
+	if (rc < 0)
+		return rc;
 	l->bell = fds[0];
 	*theirs = fds[1];
 	l->ev_bell = event_new(l->node->r->base, l->bell, EV_READ | EV_PERSIST,

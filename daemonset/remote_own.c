@@ -33,10 +33,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/log.h"
 #include "common/util.h"
+#include "daemonset/guard.h"
 
 #define JOB_BYTES (1u << 20)
 #define RETRY_MS 5
@@ -349,11 +349,10 @@ static void bell_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct pl_rown *own = arg;
 	struct pl_rsub *s, *tmp;
-	char buf[64];
-	ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+	ssize_t n = pl_guard_drain(fd);
 
 	(void)what;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return;
 	/* The owner hung up: the broker says what that means. */
 	if (n <= 0)

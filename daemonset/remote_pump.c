@@ -32,10 +32,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/log.h"
 #include "common/util.h"
+#include "daemonset/guard.h"
 
 #define TICK_MS 1
 #define RETRY_MS 5
@@ -365,12 +365,10 @@ void pl_rlane_pump_cb(evutil_socket_t fd, short what, void *arg)
 void pl_rlane_bell_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct pl_rlane *l = arg;
-	char buf[64];
-	ssize_t n;
+	ssize_t n = pl_guard_drain(fd);
 
 	(void)what;
-	n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return;
 	if (n <= 0)
 		pl_rlane_hangup(l);

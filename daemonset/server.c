@@ -174,6 +174,10 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)what;
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		pl_pods_refuse_one(s->agent->pods, listen_fd);
+		pl_error("no descriptor left for a connection of the plugin");
+	}
 	if (fd < 0)
 		return;
 	if (s->n_conns < CONNS_MAX) {

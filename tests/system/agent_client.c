@@ -11,6 +11,7 @@
  *                             hang-up
  *   offer SERVICE             offer it and go
  *   reject SERVICE            reject one lane
+ *   cheat SERVICE             accept three lanes in wrong ways
  *   connect ADDR SERVICE MS   a lane; reads what the peer sends
  *   lanes ADDR SERVICE N      N lanes, all kept until SIGUSR1
  *   region NAME SIZE FLAGS    publish a region, close it at SIGUSR1
@@ -216,6 +217,38 @@ static int cmd_reject(char **a)
 	return 0;
 }
 
+static void send_accept(int listener, uint64_t id, int fd, size_t len)
+{
+	struct pl_msg_accept m = { .id = id, .ring_bytes = RING };
+
+	m.h = head(PL_MSG_ACCEPT, len, 0);
+	if (pl_fdpass_send(listener, &m, len, &fd, fd >= 0, 0) < 0)
+		die("ACCEPT");
+}
+
+/* Lanes that are accepted wrongly, then a message that ends the listener. */
+static int cmd_cheat(char **a)
+{
+	int agent = open_agent(), fds[PL_FDPASS_MAX];
+	int listener = offer(agent, a[0], 0), good, n;
+	struct pl_region_seg *region;
+	struct pl_lane_seg *seg;
+	char buf[PL_WIRE_MAX];
+
+	good = make_lane(&seg);
+	send_accept(listener, 4711, good, sizeof(struct pl_msg_accept));
+	send_accept(listener, incoming(listener, fds), open("/dev/null", O_RDWR),
+		    sizeof(struct pl_msg_accept));
+	send_accept(listener, incoming(listener, fds),
+		    make_region(4096, &region), sizeof(struct pl_msg_accept));
+	send_accept(listener, incoming(listener, fds), good,
+		    sizeof(struct pl_msg_accept) - 8);
+	if (get(listener, buf, sizeof(buf), fds, &n, WAIT_MS) != 0)
+		die("the listener goes on");
+	say("listener ended");
+	return 0;
+}
+
 /* Returns the doorbell; *peer: the other side's segment, read-only. */
 static int make_connection(int agent, const char *addr, const char *service,
 			   int timeout_ms, const struct pl_lane_seg **peer)
@@ -354,7 +387,8 @@ static const struct command {
 } commands[] = {
 	{ "hello", 0, cmd_hello },   { "watch", 0, cmd_watch },
 	{ "listen", 3, cmd_listen },
-	{ "offer", 1, cmd_offer },   { "reject", 1, cmd_reject },
+	{ "offer", 1, cmd_offer },   { "cheat", 1, cmd_cheat },
+	{ "reject", 1, cmd_reject },
 	{ "connect", 3, cmd_connect },
 	{ "lanes", 3, cmd_lanes },   { "region", 3, cmd_region },
 	{ "open", 2, cmd_open },     { "conns", 1, cmd_conns },

@@ -5,7 +5,9 @@
  * the end of the connection, within seconds; after each of them a good client
  * must be served. Prints one line per case that goes wrong.
  */
+#include <arpa/inet.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 #include "tests/system/agent_client.h"
 
@@ -205,6 +207,36 @@ static void many_fds(char *buf, size_t *len, int *fds, int *n)
 static void not_memory(char *buf, size_t *len, int *fds, int *n)
 {
 	connect_with(buf, len, fds, n, open("/dev/null", O_RDWR));
+}
+
+/* Accepts nothing: who sends to it is stuck when its buffers are full. */
+static int deaf_listener(struct sockaddr_in *sa)
+{
+	socklen_t len = sizeof(*sa);
+	int l = socket(AF_INET, SOCK_STREAM, 0);
+
+	*sa = (struct sockaddr_in){ .sin_family = AF_INET };
+	sa->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(l, (struct sockaddr *)sa, sizeof(*sa)) < 0 ||
+	    listen(l, 64) < 0 ||
+	    getsockname(l, (struct sockaddr *)sa, &len) < 0)
+		die("a TCP listener");
+	return l;
+}
+
+/* A connection whose last close waits for a minute. */
+static int lingering(const struct sockaddr_in *sa)
+{
+	struct linger li = { 1, 60 };
+	static char data[4096];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &li, sizeof(li)) < 0)
+		die("a TCP connection");
+	while (send(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
+		;
+	return fd;
 }
 
 static void a_file(char *buf, size_t *len, int *fds, int *n)
@@ -432,6 +464,67 @@ static int one(const struct bad *b)
 	return 1;
 }
 
+/* Those that have gone count against the limit until the agent has looked. */
+static void wait_served(void)
+{
+	for (int i = 0; i < 100; i++) {
+		union {
+			struct pl_msg_hello m;
+			char buf[PL_WIRE_MAX];
+		} u = { .m = { head(PL_MSG_HELLO, sizeof(u.m), 1), 1, 1 } };
+		int got[PL_FDPASS_MAX], n, fd = dial();
+		ssize_t r;
+
+		if (fd < 0)
+			die("connect");
+		pl_fdpass_send(fd, &u, sizeof(u.m), NULL, 0, 0);
+		r = get(fd, &u, sizeof(u), got, &n, REPLY_MS);
+		close(fd);
+		if (r > 0 && u.m.h.type == PL_MSG_HELLO_OK)
+			return;
+		if (r == -ETIMEDOUT)
+			break;
+		usleep(20000);
+	}
+	die("a good client is not served");
+}
+
+/*
+ * Descriptors that come unasked, from programs that close them while they are
+ * under way, so that the agent is the last to do so.
+ */
+static void linger(void)
+{
+	struct sockaddr_in sa;
+	int listener = deaf_listener(&sa);
+
+	for (int i = 0; i < 10; i++) {
+		char buf[PL_WIRE_MAX * 4];
+		int fds[PL_FDPASS_MAX], n = 0, fd;
+		size_t len;
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (pid > 0) {
+			waitpid(pid, NULL, 0);
+			continue;
+		}
+		message(buf, &len, PL_MSG_HELLO, sizeof(struct pl_msg_hello));
+		while (n < PL_FDPASS_MAX)
+			fds[n++] = lingering(&sa);
+		fd = dial();
+		pl_fdpass_send(fd, buf, len, fds, n, 0);
+		/* Where the agent was quicker, we wait, until the alarm. */
+		alarm(1);
+		while (n > 0)
+			close(fds[--n]);
+		_exit(0);
+	}
+	wait_served();
+	close(listener);
+}
+
 /* Requests whose answers nobody reads. */
 static void flood(void)
 {
@@ -458,6 +551,7 @@ int main(void)
 		bad += one(&cases[i]);
 		close(open_agent());
 	}
+	linger();
 	flood();
 	close(open_agent());
 	printf("%zu cases\n", sizeof(cases) / sizeof(*cases));

@@ -137,12 +137,20 @@ kill "${CLIENT[hold2]}"
 
 # --- hostile ----------------------------------------------------------------
 
+in_ns "${POD[c]}" ip link set lo up
 hostile() {
 	in_ns "${POD[c]}" env SELF=10.88.1.12 timeout 60 \
 		"$O/tests/system/agent_hostile"
 }
 check "hostile clients" hostile
 log_has() { grep -qF -- "$1" "$T/n1/agent.log"; }
+client_bg b cheat cheat liar
+soon cheat listening
+for i in "no memory" "a region" "a short message"; do
+	check "accepted with $i" says 3 "error ECONNREFUSED" \
+		client a connect 10.88.1.11 liar 5000
+done
+check "a listener that cheats is ended" soon cheat "listener ended"
 check "are named in the log" log_has "pod=other/c"
 check "but can't fill it" [ "$(grep -c 'pod=other/c.*closed' \
 	"$T/n1/agent.log")" -le 12 ]
@@ -153,4 +161,16 @@ check "no descriptor is left" [ \
 check "agent ends well" agent_stop 1
 last_word() { tail -n 1 "$T/n1/agent.log"; }
 check "with nothing to complain about" says 0 "ending: got SIGTERM" last_word
+
+# --- few descriptors --------------------------------------------------------
+
+sed -i 's/"connections":6/"connections":100/' "$T/n1/agent.json"
+AGENT_WITH="prlimit --nofile=64:64"
+agent_start 1 || exit 1
+client_bg a conns conns 90
+soon conns "of 90"
+check "pods don't take the last one" [ "$(cut -d' ' -f1 "$T/conns.out")" -lt 60 ]
+check "and are told" log_has "raise the limit of open files"
+check "it is served again" says 0 connected client a hello
+agent_stop 1
 finish

@@ -8,7 +8,8 @@
 #   node_add N        node N: namespace ${NODE[N]} (pid), address 10.99.0.N on
 #                     link "u" of a bridge between the nodes (MTU 1500)
 #   agent_config N    writes $T/nN/agent.json; pods of node N: 10.88.N.0/24
-#   agent_start N     starts podlaned in node N, waits until it serves
+#   agent_start N     starts podlaned in node N, waits until it serves;
+#                     AGENT_WITH: a command before it
 #   agent_stop N [SIG]
 #   ctl N ARG...      podlanectl for the agent of node N
 #   ns_add            new namespace; its pid is in $PID
@@ -123,7 +124,8 @@ agent_start() {
 	local n=$1
 	[ -e "$T/n$n/agent.json" ] || agent_config "$n"
 	# Not in_ns: $! would be the shell around it.
-	nsenter --net=/proc/"${NODE[$n]}"/ns/net "$O/daemonset/podlaned" \
+	nsenter --net=/proc/"${NODE[$n]}"/ns/net \
+		${AGENT_WITH:-} "$O/daemonset/podlaned" \
 		--config "$T/n$n/agent.json" --run-dir "$T/n$n/run" \
 		--node "node$n" 2>>"$T/n$n/agent.log" &
 	AGENT[$n]=$!

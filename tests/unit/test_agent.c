@@ -9,14 +9,17 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "common/fdpass.h"
 #include "common/json.h"
 #include "common/util.h"
 #include "daemonset/agent.h"
 #include "daemonset/client.h"
 #include "daemonset/ctl_table.h"
+#include "daemonset/guard.h"
 #include "daemonset/opts.h"
 #include "daemonset/pod.h"
 
@@ -289,6 +292,60 @@ static void messages(void **state)
 	assert_true(pl_msg_name_ok("80", 3));
 }
 
+/* --- doorbells ------------------------------------------------------------ */
+
+static int lowest_fd(void)
+{
+	int fd = dup(0);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+static void doorbells(void **state)
+{
+	int fds[2], free_fd, zero = 0;
+	struct pl_err err;
+
+	(void)state;
+	assert_int_equal(pl_guard_init(&err), 0);
+	assert_int_equal(pl_bell_pair(fds, &err), 0);
+	assert_int_equal(pl_guard_drain(fds[0]), -EAGAIN);
+	assert_int_equal(send(fds[1], "ab", 2, 0), 2);
+	assert_int_equal(pl_guard_drain(fds[0]), 2);
+	/* Descriptors: refused by the kernel, or taken and closed. */
+	free_fd = lowest_fd();
+	if (pl_fdpass_send(fds[1], "c", 1, (int[]){ zero, zero, zero }, 3,
+			   0) == 0)
+		assert_int_equal(pl_guard_drain(fds[0]), 1);
+	assert_int_equal(lowest_fd(), free_fd);
+	pl_guard_close(&fds[1]);
+	assert_int_equal(fds[1], -1);
+	assert_int_equal(pl_guard_drain(fds[0]), 0);
+	pl_guard_close(&fds[0]);
+	pl_guard_close(&fds[0]);
+}
+
+/* Takes them even from a socket that does not refuse them. */
+static void drain_descriptors(void **state)
+{
+	int fds[2], free_fd, zero = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	free_fd = lowest_fd();
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(pl_fdpass_send(fds[1], "c", 1,
+						(int[]){ zero, zero }, 2, 0),
+				 0);
+		assert_int_equal(pl_guard_drain(fds[0]), 1);
+	}
+	assert_int_equal(lowest_fd(), free_fd);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* --- tables --------------------------------------------------------------- */
 
 static void cell(const char *json, const char *key, enum pl_cell kind,
@@ -354,6 +411,8 @@ int main(void)
 		cmocka_unit_test(registrations),
 		cmocka_unit_test(wrong_registrations),
 		cmocka_unit_test(messages),
+		cmocka_unit_test(doorbells),
+		cmocka_unit_test(drain_descriptors),
 		cmocka_unit_test(cells),
 		cmocka_unit_test(aligned),
 	};
