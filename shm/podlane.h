@@ -18,7 +18,13 @@
  * error of the caller.
  *
  * Ownership: each object is freed by its own close call, in any order; lanes
- * and regions must be closed before their connection.
+ * and regions must be closed before their connection. Close calls take NULL.
+ *
+ * Processes: descriptors are close-on-exec. A child of fork has the mappings,
+ * but must not use the objects, and as long as it has their descriptors the
+ * peer can't see that its parent died: let it execute or close them.
+ *
+ * Signals: SIGPIPE is never raised, and a handler that runs ends no wait.
  *
  * Needs libc only: link with -lpodlane.
  */
@@ -117,10 +123,13 @@ int pl_connect(struct pl_conn *conn, const char *pod_addr, const char *service,
 
 /*
  * Say that no more will be sent; the peer reads what is there and then 0. Own
- * receiving goes on.
+ * receiving goes on. 0, also when it was said before; -EPROTO.
  */
 int pl_lane_shutdown(struct pl_lane *lane);
-/* Also frees the lane. What was sent before still reaches the peer. */
+/*
+ * Also frees the lane. What was sent before still reaches the peer. Waits for
+ * the agent a second at most.
+ */
 void pl_lane_close(struct pl_lane *lane);
 
 #define PL_DONTWAIT 0x1	/* -EAGAIN instead of waiting */
@@ -138,25 +147,32 @@ ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 
 /*
  * Copy bytes out. Waits until there is at least one byte (PL_WAITALL: all of
- * them). 0: the peer ended the stream in good order. -ECONNRESET: the peer died
- * and everything it had sent was read.
+ * them, less only before the end or an error; PL_DONTWAIT wins over it).
+ * 0: the peer ended the stream in good order. -ECONNRESET: the peer died and
+ * everything it had sent was read. -EPROTO, -ETIMEDOUT, and numbers before
+ * errors, as in pl_lane_send.
  */
 ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags);
 
 /*
  * In place: *ptr points to at least `want` contiguous writable bytes (waits
- * for them; want at most the ring's size); returns how many there are.
- * pl_lane_commit makes the first len of them visible to the peer.
+ * for them; want at most the ring's size, else -EINVAL; 0 is as 1); returns how
+ * many there are. pl_lane_commit makes the first len of them visible to the
+ * peer; more commits may follow for the rest, until the next reserve or send.
+ * Errors as in pl_lane_send; -EINVAL: more than what was reserved.
  */
 ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
 			int flags);
 int pl_lane_commit(struct pl_lane *lane, size_t len);
 
 /*
- * In place: *ptr points to what has arrived (waits for at least `want` bytes;
- * 0 as for pl_lane_recv); pl_lane_consume gives the first len of them back.
- * The peer can't change bytes that it committed unless it is hostile: copy
- * before checking what must not change.
+ * In place: *ptr points to what has arrived (waits for at least `want` bytes,
+ * of which there are less only before the end of the stream or an error; 0 is
+ * as 1); returns how many there are, or as pl_lane_recv. pl_lane_consume gives
+ * the first len of them back (-EINVAL: there are not so many). The peer can't
+ * change bytes that it committed unless it is hostile: copy before checking
+ * what must not change. Two ends that each wait for more than half a ring, one
+ * to write and one to read, can wait for each other for ever.
  */
 ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
 		     int flags);
@@ -167,8 +183,15 @@ void pl_lane_set_timeout(struct pl_lane *lane, int timeout_ms);
 
 /*
  * A descriptor for poll and epoll, level-triggered: readable while bytes, the
- * end of the stream or an error can be read. Stays the lane's. It does not
- * tell about space for sending: use pl_lane_wait for that.
+ * end of the stream or an error can be read, also when only a part was read,
+ * and when the peer died. Now and then it is readable for nothing: receive with
+ * PL_DONTWAIT, and -EAGAIN has cleared it. It does not tell about space for
+ * sending: use pl_lane_wait for that.
+ *
+ * Stays the lane's; it is an epoll descriptor over the doorbell and an event of
+ * the lane's own, made at the first call. Lanes of which it is never asked do
+ * not pay for it. Negative errno: no descriptors are left. Called by the
+ * receiving thread.
  */
 int pl_lane_fd(struct pl_lane *lane);
 
@@ -176,7 +199,9 @@ int pl_lane_fd(struct pl_lane *lane);
 #define PL_OUT 0x2
 /*
  * Wait until one of events holds; returns those that do. The end of the stream
- * and errors count as both. -ETIMEDOUT.
+ * counts as PL_IN, a peer that receives no more as PL_OUT, an error as both.
+ * PL_IN is for the receiving thread, PL_OUT for the sending one. -ETIMEDOUT;
+ * -EINVAL: no or unknown events.
  */
 int pl_lane_wait(struct pl_lane *lane, int events, int timeout_ms);
 
@@ -193,7 +218,8 @@ void pl_lane_info(const struct pl_lane *lane, struct pl_lane_info *info);
 /*
  * A region of size bytes that this pod writes and other pods read. name is
  * unique within the pod (see pl_listen for its form). flags: PL_ALLOW_ANY.
- * The memory is reserved at once: -ENOMEM when it is not there. -EEXIST,
+ * The memory is reserved at once and is zero: -ENOMEM when the machine, the
+ * pod's memory limit or a limit of the process does not have it. -EEXIST,
  * -EDQUOT.
  */
 int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
@@ -232,7 +258,9 @@ uint64_t pl_region_version(const struct pl_region *region);
 
 /*
  * Sleep until pl_region_version is at least version. timeout_ms -1: for ever.
- * -ETIMEDOUT; -ECONNRESET: the owner closed it or died.
+ * -ETIMEDOUT; -ECONNRESET: the owner closed it or died, and this version will
+ * not come (what is mapped stays readable until pl_region_close); -EPROTO: the
+ * owner broke the rules. The end of the agent ends no wait.
  */
 int pl_region_wait(struct pl_region *region, uint64_t version, int timeout_ms);
 

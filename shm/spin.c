@@ -64,7 +64,9 @@ bool pl_spin_wanted(struct pl_spin *s, uint64_t now_ns)
 
 	if (get(&s->score) <= 0)
 		return false;
-	if (looked == 0 || now_ns - looked > PL_SPIN_LOOK_NS) {
+	if (looked == 0 ||
+	    now_ns - looked > (get(&s->free_cpus) ? PL_SPIN_LOOK_NS :
+						    PL_SPIN_LOOK_BUSY_NS)) {
 		set(&s->free_cpus, cpus_free());
 		set(&s->looked_ns, now_ns);
 	}

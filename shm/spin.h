@@ -8,8 +8,7 @@
  * after a spin in vain nobody spins until short waits have been seen again.
  *
  * Nobody spins when the process may use one CPU only, or when more threads of
- * the machine want to run than it has CPUs. Both are looked at every
- * PL_SPIN_LOOK_NS at most.
+ * the machine want to run than it has CPUs. Both are looked at now and then.
  *
  * The struct may be used by several threads; what they lose to each other is
  * an estimate.
@@ -23,6 +22,7 @@
 
 #define PL_SPIN_NS 50000u
 #define PL_SPIN_LOOK_NS 20000000u
+#define PL_SPIN_LOOK_BUSY_NS 4000000u	/* a busy moment passes */
 
 struct pl_spin {
 	_Atomic int score;		/* above 0: spin */
