@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "common/util.h"
 #include "bench/ps_compare.h"
@@ -41,6 +42,8 @@ int main(int argc, char **argv)
 {
 	size_t i;
 
+	/* compare starts the roles by /proc/self/exe: that is no name. */
+	prctl(PR_SET_NAME, "ps_throughput");
 	/* A peer that has gone is an error of the call that writes to it. */
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {
