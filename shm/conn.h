@@ -29,6 +29,7 @@
 #include "shm/wire.h"
 
 #define PL_CONN_REPLY_MS 10000	/* an agent that lives answers sooner */
+#define PL_CONN_FAR_MS 30000	/* ... when it has to ask another node first */
 #define PL_CONN_TELL_MS 1000
 
 struct pl_region;

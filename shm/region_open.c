@@ -108,7 +108,7 @@ static int open_once(struct pl_conn *conn, struct pl_msg_region_open *req,
 		.reply_bytes = sizeof(ok),
 		.reply_fds = &fd,
 		.n_reply_fds = 1,
-		.timeout_ms = PL_CONN_REPLY_MS,
+		.timeout_ms = PL_CONN_FAR_MS,
 	};
 	int rc = pl_conn_call(conn, &call, err);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "common/fdpass.h"
 #include "common/util.h"
 #include "tests/unit/lane_pair.h"
 
@@ -511,7 +512,33 @@ static void dead_owner(void **state)
 	lane_parts_fini(&p);
 }
 
-/* Descriptors in the doorbell are not kept; what is no doorbell is refused. */
+/* Descriptors that a peer puts into the doorbell are not kept. */
+static void descriptors_in_the_doorbell(void **state)
+{
+	struct lane_parts p;
+	struct pl_lane *l;
+	int before;
+	char c;
+
+	(void)state;
+	lane_parts_init(&p, RING);
+	l = lane_end(&p, 0);
+	assert_int_equal(readable(l), 0);
+	before = count_fds();
+	for (int i = 0; i < 5; i++) {
+		const int fds[2] = { 0, p.bell[1] };
+
+		assert_int_equal(pl_fdpass_send(p.bell[1], "x", 1, fds, 2, 0),
+				 0);
+		assert_int_equal(pl_lane_recv(l, &c, 1, PL_DONTWAIT), -EAGAIN);
+		assert_int_equal(count_fds(), before);
+	}
+	assert_int_equal(readable(l), 0);
+	pl_lane_close(l);
+	lane_parts_fini(&p);
+}
+
+/* What is no doorbell is refused. */
 static void odd_doorbells(void **state)
 {
 	struct pl_lane_parts lp = { .own = PL_SEG_NONE, .peer = PL_SEG_NONE };
@@ -548,6 +575,7 @@ int main(void)
 		lane_test(broken_while_asleep),
 		lane_test(changes_that_are_too_late),
 		lane_test(dead_owner),
+		lane_test(descriptors_in_the_doorbell),
 		lane_test(odd_doorbells),
 	};
 
