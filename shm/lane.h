@@ -40,6 +40,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "shm/fence.h"
 #include "shm/podlane.h"
 #include "shm/segment.h"
 #include "shm/spin.h"
@@ -111,18 +112,6 @@ struct pl_lane_parts {
 /* -EPROTO: bell is no connected Unix socket. -ENOMEM. */
 int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
 		   struct pl_err *err);
-
-/* A full barrier; ThreadSanitizer knows none, but knows read-modify-write. */
-static inline void pl_fence(void)
-{
-#ifdef __SANITIZE_THREAD__
-	_Atomic int x = 0;
-
-	atomic_fetch_add(&x, 1);
-#else
-	atomic_thread_fence(memory_order_seq_cst);
-#endif
-}
 
 /* The peer broke the rules: end the lane. Returns -EPROTO. */
 int pl_lane_fail(struct pl_lane *l);

@@ -8,6 +8,7 @@
 
 #include "common/util.h"
 #include "shm/conn.h"
+#include "shm/fence.h"
 #include "shm/futex.h"
 
 #define SLICE_NS 100000000u
@@ -121,7 +122,7 @@ static void ring_watch(struct pl_region *r)
 	if (!w)
 		return;
 	/* Dekker: the agent asks, issues a fence, and looks at version. */
-	atomic_thread_fence(memory_order_seq_cst);
+	pl_fence();
 	/* A socket that is full holds a wake-up; an agent that is gone no. */
 	if (atomic_load_explicit(&w->wait, memory_order_relaxed) &&
 	    send(r->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
