@@ -102,6 +102,18 @@ static void *sleeping(void *arg)
 	return NULL;
 }
 
+/* Until the threads that wait at this end have said that they sleep. */
+static void until_asleep(struct pl_lane *l, int events)
+{
+	for (int i = 0; i < SOON_MS; i++) {
+		if ((!(events & PL_IN) || atomic_load(&l->own->rx_wait)) &&
+		    (!(events & PL_OUT) || atomic_load(&l->own->tx_wait)))
+			return;
+		usleep(1000);
+	}
+	fail_msg("nobody went to sleep");
+}
+
 /* Each of the three ends wakes both sleepers of the other side. */
 static void an_end_wakes_sleepers(void **state)
 {
@@ -116,7 +128,7 @@ static void an_end_wakes_sleepers(void **state)
 			s[k].l = b;
 			pthread_create(&s[k].thread, NULL, sleeping, &s[k]);
 		}
-		usleep(20000);
+		until_asleep(b, PL_IN | PL_OUT);
 		if (i == 0)
 			pl_lane_close(a);
 		else if (i == 1)
@@ -454,7 +466,7 @@ static void broken_while_asleep(void **state)
 	s.l = lane_end(&p, 0);
 	pl_lane_set_timeout(s.l, SOON_MS);
 	pthread_create(&s.thread, NULL, sleeping, &s);
-	usleep(20000);
+	until_asleep(s.l, PL_IN);
 	attack(p.seg[1].base, HEAD_TOO_FAR, 0);
 	assert_int_equal(write(p.bell[1], "x", 1), 1);
 	pthread_join(s.thread, NULL);
