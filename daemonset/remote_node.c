@@ -253,7 +253,11 @@ void pl_rnode_down(struct pl_rnode *n, int reason)
 	pl_rread_down(n);
 	HASH_ITER(hh, n->lanes, l, tmp)
 		pl_rlane_down(l);
-	if ((n->lanes || n->reps) && !event_pending(n->ev_lost, EV_TIMEOUT, 0))
+	if (!n->lanes && !n->reps)
+		return;
+	/* Whoever connected first: its agent may have forgotten us. */
+	pl_rnode_want(n, NULL);
+	if (!event_pending(n->ev_lost, EV_TIMEOUT, 0))
 		pl_rtimer(n->ev_lost, PL_REMOTE_LOST_MS);
 }
 
