@@ -16,10 +16,12 @@
  * With PL_PUT_NOTIFY the peer's notify callback runs for key after this put
  * has landed.
  *
- * Local memory of a put must stay mapped and its bytes in place until the
- * carrier reports it done; `done` is called once for each put that asked for
- * it (a whole tail of earlier puts of the same key is then done as well), or
- * with a negative errno when the connection broke first.
+ * Local memory of a put must stay mapped until the carrier reports it done;
+ * `done` is called once for each put that asked for it (a whole tail of earlier
+ * puts of the same key is then done as well), or with a negative errno when the
+ * connection broke first. The bytes must stay in place until the peer is known
+ * to have them: until then newer ones may travel in their stead. (For a ring
+ * that is so by its tail, for a region by what owner and readers agree on.)
  *
  * Beside puts a carrier brings ordered control messages between the agents.
  * The tcp carrier sends all of it over a few TCP connections per pair of
@@ -146,6 +148,7 @@ struct pl_carrier_peer {
 
 extern const struct pl_carrier_ops pl_carrier_tcp;
 
+/* The tcp carrier makes the process ignore SIGPIPE. */
 static inline int pl_carrier_create(const struct pl_carrier_ops *ops,
 				    const struct pl_carrier_config *cfg,
 				    struct pl_carrier **out,
@@ -202,8 +205,9 @@ static inline void pl_carrier_revoke(struct pl_carrier_peer *p, uint64_t key)
 }
 
 /*
- * Register memory that puts read from (verbs: a memory region); tcp needs
- * none, but callers register always.
+ * Register memory that puts read from: map is a mapping of fd from its start.
+ * Both stay until pl_carrier_source_end. (verbs: a memory region; tcp: sends
+ * from the file.) fd -1: memory without a file.
  */
 static inline int pl_carrier_source(struct pl_carrier_peer *p, int fd,
 				    const void *map, size_t len,

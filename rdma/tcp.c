@@ -11,15 +11,16 @@
  * Sending (tcp_send.c). Each key has a queue of puts. Those connections' queues
  * that have something take turns of PL_TCP_QUANTUM bytes; a large put is cut
  * into frames of at most PL_TCP_FRAME_MAX bytes. So a key with megabytes
- * waiting delays the others by a frame each, not by its backlog. Frames are
- * gathered by sendmsg from where the bytes are: no copy in user space. The
- * kernel is kept from queueing much by TCP_NOTSENT_LOWAT, as what it holds has
- * left our turns. Puts of one turn of the event loop go out together.
+ * waiting delays the others by a frame each, not by its backlog. Large frames
+ * go by sendfile from the source's memory file, which copies nothing on this
+ * node; small ones are gathered by sendmsg from where the bytes are. The kernel
+ * is kept from queueing much by TCP_NOTSENT_LOWAT, as what it holds has left
+ * our turns. Puts of one turn of the event loop go out together.
  *
  * Receiving (tcp_recv.c). A receive takes the rest of the present put straight
  * to its place and what comes behind it to a small staging buffer, so that a
  * large frame costs one copy (the kernel's) and small frames share a system
- * call. Puts of words (see carrier.h) are collected first and then stored as
+ * call. While most of a large frame is missing SO_RCVLOWAT keeps us asleep. Puts of words (see carrier.h) are collected first and then stored as
  * 64-bit words with release order.
  *
  * Making a set (tcp_set.c). The dialer opens connection 0 and says HELLO with
@@ -53,6 +54,7 @@
 #include "rdma/tcp.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -234,6 +236,8 @@ static int tcp_create(const struct pl_carrier_config *cfg,
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return pl_err_set(err, ENOMEM, "out of memory");
+	/* sendfile has no MSG_NOSIGNAL. */
+	signal(SIGPIPE, SIG_IGN);
 	t->base.ops = &pl_carrier_tcp;
 	memcpy(t->node, cfg->node, strlen(cfg->node));
 	t->addr = cfg->listen_addr;

@@ -33,12 +33,16 @@ _Static_assert(PL_TCP_NODE == PL_CARRIER_NODE_BYTES, "names fit both ways");
 /* What a key may send before the next one's turn. */
 #define PL_TCP_QUANTUM PL_TCP_FRAME_MAX
 #define PL_TCP_BATCH_FRAMES 32
+/* From this size on a frame's bytes go by sendfile instead of being copied. */
+#define PL_TCP_FILE_BYTES (32u << 10)
 #define PL_TCP_BATCH_BYTES (512u << 10)
 /* What the kernel may hold back: a lane's bytes wait behind it. */
 #define PL_TCP_NOTSENT_BYTES (512 << 10)
 /* Per turn of the event loop and connection. */
 #define PL_TCP_TURN_BYTES (4u << 20)
 #define PL_TCP_STAGE_BYTES 4096
+/* A receiver that lacks more than this of a frame sleeps until it is there. */
+#define PL_TCP_LOWAT_BYTES (32u << 10)
 /* Keys that were revoked and of which puts may still be under way. */
 #define PL_TCP_REVOKED_MAX 1024
 
@@ -54,6 +58,7 @@ struct pl_tcp_op {
 	const uint8_t *data;		/* a source, words, or text */
 	size_t len, cut;		/* cut: of it in frames already */
 	uint64_t offset, source;
+	struct pl_tcp_source *file;	/* of a put by sendfile, or NULL */
 	pl_put_done done;
 	void *user;
 	uint8_t *text;			/* of a message: ours */
@@ -78,6 +83,7 @@ struct pl_tcp_out {
 	const uint8_t *data;
 	struct pl_tcp_op *op;		/* NULL: dropped, send it anyhow */
 	void *copy;
+	struct pl_tcp_source *file;	/* where data is, or NULL */
 	bool last;			/* of op */
 };
 
@@ -102,6 +108,7 @@ struct pl_tcp_key {
 struct pl_tcp_source {
 	UT_hash_handle hh;
 	uint64_t id;
+	int fd;				/* -1: no sendfile from it */
 	const uint8_t *map;
 	size_t len;
 };
@@ -112,6 +119,7 @@ struct pl_tcp_in {
 	struct pl_tcp_frame h;
 	bool body;			/* h is valid, its bytes arrive */
 	size_t got;
+	int lowat;			/* SO_RCVLOWAT */
 	struct pl_tcp_key *key;		/* of a put; NULL: thrown away */
 	uint8_t *to;			/* NULL: thrown away */
 	uint64_t small[PL_CARRIER_MSG_MAX / 8];	/* words, a message, junk */

@@ -249,7 +249,26 @@ static int recv_took(struct pl_tcp_conn *c, size_t n)
 	return stage_parse(c);
 }
 
-void pl_tcp_recv(struct pl_tcp_conn *c)
+/*
+ * Be woken when all of a large frame is there: a wake-up for each segment costs
+ * more than its copy.
+ */
+static void set_lowat(struct pl_tcp_conn *c)
+{
+	struct pl_tcp_in *in = &c->in;
+	size_t left = in->body ? in->h.len - in->got : 0;
+	int want = left > PL_TCP_LOWAT_BYTES ? (int)left : 1;
+
+	if (want == in->lowat)
+		return;
+	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVLOWAT, &want,
+		       sizeof(want)) == 0)
+		in->lowat = want;
+	c->peer->stats.syscalls++;
+}
+
+/* Returns when there is no more at the moment, or it is others' turn. */
+static void recv_turn(struct pl_tcp_conn *c)
 {
 	struct pl_tcp_peer *p = c->peer;
 	size_t taken = 0;
@@ -280,4 +299,11 @@ void pl_tcp_recv(struct pl_tcp_conn *c)
 		if ((size_t)n < room)
 			return;
 	}
+}
+
+void pl_tcp_recv(struct pl_tcp_conn *c)
+{
+	recv_turn(c);
+	if (c->phase == PL_TCP_UP)
+		set_lowat(c);
 }

@@ -6,13 +6,18 @@
  * frames yet; its first one has the turn. Frames that are cut form the batch,
  * which is sent as it is, whatever becomes of the queues meanwhile: a frame
  * whose put was dropped is still completed, from a copy.
+ *
+ * Large frames go by sendfile from the source's memory file: the kernel refers
+ * to its pages and copies nothing on this node. What is read from them for a
+ * retransmission may thus be newer than the put; the peer has such bytes
+ * already and drops them.
  */
 #include "rdma/tcp.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 
 #include "common/util.h"
@@ -150,14 +155,17 @@ static void op_bytes_gone(struct pl_tcp_op *op, size_t n)
 
 /* --- asking for something ------------------------------------------------ */
 
-static bool in_source(struct pl_tcp_peer *p, uint64_t id, const uint8_t *local,
-		      size_t len)
+/* The source, if local to local + len lies within it. */
+static struct pl_tcp_source *source_of(struct pl_tcp_peer *p, uint64_t id,
+				       const uint8_t *local, size_t len)
 {
 	struct pl_tcp_source *s;
 
 	HASH_FIND(hh, p->sources, &id, sizeof(id), s);
-	return s && local >= s->map && len <= s->len &&
-	       (size_t)(local - s->map) <= s->len - len;
+	if (!s || local < s->map || len > s->len ||
+	    (size_t)(local - s->map) > s->len - len)
+		return NULL;
+	return s;
 }
 
 int pl_tcp_put(struct pl_carrier_peer *base, uint64_t source, uint64_t key,
@@ -166,13 +174,15 @@ int pl_tcp_put(struct pl_carrier_peer *base, uint64_t source, uint64_t key,
 {
 	struct pl_tcp_peer *p = pl_tcp_peer_of(base);
 	bool small = len <= PL_PUT_WORDS_MAX;
+	struct pl_tcp_source *s = NULL;
 	struct pl_tcp_queue *q;
 	struct pl_tcp_op *op;
 
 	if (!base->is_up)
 		return -ENOTCONN;
-	if (len == 0 || !key || (flags & ~PL_PUT_NOTIFY) ||
-	    (!small && !in_source(p, source, local, len)))
+	if (!small)
+		s = source_of(p, source, local, len);
+	if (len == 0 || !key || (flags & ~PL_PUT_NOTIFY) || (!small && !s))
 		return -EINVAL;
 	q = queue_of(p, key);
 	if (!q)
@@ -191,6 +201,7 @@ int pl_tcp_put(struct pl_carrier_peer *base, uint64_t source, uint64_t key,
 	op->cut = 0;
 	op->offset = offset;
 	op->source = source;
+	op->file = s && s->fd >= 0 ? s : NULL;
 	op->done = done;
 	op->user = user;
 	op->text = NULL;
@@ -259,10 +270,10 @@ int pl_tcp_source(struct pl_carrier_peer *base, int fd, const void *map,
 	struct pl_tcp_peer *p = pl_tcp_peer_of(base);
 	struct pl_tcp_source *s = calloc(1, sizeof(*s));
 
-	(void)fd;
 	if (!s)
 		return -ENOMEM;
 	s->id = ++p->last_source;
+	s->fd = fd;
 	s->map = map;
 	s->len = len;
 	HASH_ADD(hh, p->sources, id, sizeof(s->id), s);
@@ -287,6 +298,7 @@ static int batch_keep(struct pl_tcp_batch *b, uint64_t source)
 			return -ENOMEM;
 		memcpy(o->copy, o->data, o->h.len);
 		o->data = o->copy;
+		o->file = NULL;
 		op_bytes_gone(o->op, o->h.len);
 		o->op = NULL;
 	}
@@ -318,19 +330,17 @@ void pl_tcp_source_end(struct pl_carrier_peer *base, uint64_t source)
 	if (!s)
 		return;
 	HASH_DEL(p->sources, s);
-	free(s);
 	for (unsigned int i = 0; i < PL_TCP_CONNS_MAX && rc == 0; i++) {
 		if (p->conn[i])
 			rc = batch_keep(&p->conn[i]->out, source);
 	}
-	if (rc < 0) {
+	if (rc < 0)
 		pl_tcp_set_end(p, rc);
-		return;
-	}
 	while ((op = op_of_source(p, source))) {
 		op_bytes_gone(op, op->len - op->cut);
 		op_end(op, -ECANCELED);
 	}
+	free(s);
 }
 
 /* --- frames -------------------------------------------------------------- */
@@ -346,6 +356,7 @@ static void batch_cut(struct pl_tcp_conn *c)
 	o->op = op;
 	o->copy = NULL;
 	o->data = op->data + op->cut;
+	o->file = n >= PL_TCP_FILE_BYTES ? op->file : NULL;
 	o->last = op->cut + n == op->len;
 	o->h = (struct pl_tcp_frame){ .magic = PL_TCP_FRAME_MAGIC,
 				      .type = (uint8_t)op->type,
@@ -380,12 +391,15 @@ static void batch_fill(struct pl_tcp_conn *c)
 		batch_cut(c);
 }
 
-static unsigned int batch_iov(const struct pl_tcp_batch *b, struct iovec *iov)
+/* Up to the body of the first frame by sendfile, if there is one: *more. */
+static unsigned int batch_iov(const struct pl_tcp_batch *b, struct iovec *iov,
+			      bool *more)
 {
 	size_t skip = b->sent;
 	unsigned int n = 0;
 
-	for (unsigned int i = b->first; i < b->n; i++) {
+	*more = false;
+	for (unsigned int i = b->first; i < b->n && !*more; i++) {
 		const struct pl_tcp_out *o = &b->f[i];
 
 		if (skip < sizeof(o->h)) {
@@ -395,6 +409,9 @@ static unsigned int batch_iov(const struct pl_tcp_batch *b, struct iovec *iov)
 		} else {
 			skip -= sizeof(o->h);
 		}
+		*more = o->file;
+		if (*more)
+			break;
 		iov[n].iov_base = (uint8_t *)(uintptr_t)o->data + skip;
 		iov[n++].iov_len = o->h.len - skip;
 		skip = 0;
@@ -426,24 +443,56 @@ static void batch_sent(struct pl_tcp_conn *c, size_t n)
 	}
 }
 
+/* The rest of the first frame, whose header is sent. */
+static ssize_t send_file(struct pl_tcp_conn *c)
+{
+	struct pl_tcp_out *o = &c->out.f[c->out.first];
+	size_t at = c->out.sent - sizeof(o->h);
+	off_t pos = o->data - o->file->map + (off_t)at;
+	ssize_t n = sendfile(c->fd, o->file->fd, &pos, o->h.len - at);
+
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR ||
+				errno == EPIPE || errno == ECONNRESET)))
+		return n;
+	/* No file for it (or it is shorter): copy, here and from now on. */
+	o->file->fd = -1;
+	o->file = NULL;
+	errno = EINTR;
+	return -1;
+}
+
+static ssize_t send_some(struct pl_tcp_conn *c)
+{
+	const struct pl_tcp_out *o = &c->out.f[c->out.first];
+	struct iovec iov[2 * PL_TCP_BATCH_FRAMES];
+	struct msghdr msg = { .msg_iov = iov };
+	bool more;
+
+	if (o->file && o->file->fd < 0)
+		c->out.f[c->out.first].file = NULL;
+	if (o->file && c->out.sent >= sizeof(o->h))
+		return send_file(c);
+	msg.msg_iovlen = batch_iov(&c->out, iov, &more);
+	return sendmsg(c->fd, &msg, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+}
+
 void pl_tcp_send(struct pl_tcp_conn *c)
 {
 	struct pl_tcp_peer *p = c->peer;
 	size_t taken = 0;
 
 	while (c->phase == PL_TCP_UP) {
-		struct iovec iov[2 * PL_TCP_BATCH_FRAMES];
-		struct msghdr msg = { .msg_iov = iov };
 		ssize_t n;
 
 		if (c->out.first == c->out.n)
 			batch_fill(c);
 		if (c->out.first == c->out.n)
 			return;
-		msg.msg_iovlen = batch_iov(&c->out, iov);
-		n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+		n = send_some(c);
 		p->stats.syscalls++;
-		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN) {
 			pl_tcp_set_end(p, -errno);
 			return;
 		}
@@ -454,7 +503,7 @@ void pl_tcp_send(struct pl_tcp_conn *c)
 		if (c->phase != PL_TCP_UP)
 			return;
 		/* Full, or others' turn: go on when it is writable. */
-		if (c->out.first < c->out.n || taken >= PL_TCP_TURN_BYTES) {
+		if (n < 0 || taken >= PL_TCP_TURN_BYTES) {
 			event_add(c->ev_write, NULL);
 			return;
 		}

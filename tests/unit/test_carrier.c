@@ -53,12 +53,17 @@ static void pair_up(struct pair *p)
 	assert_true(p->a.peer->instance && p->b.peer->instance);
 }
 
+static void pair_source(struct pair *p, int fd)
+{
+	assert_int_equal(pl_carrier_source(p->a.peer, fd, p->src.map,
+					   p->src.len, &p->src.id), 0);
+}
+
 static void pair_memory(struct pair *p, size_t len)
 {
 	memory_init(&p->src, len);
 	memory_init(&p->dst, len);
-	assert_int_equal(pl_carrier_source(p->a.peer, p->src.fd, p->src.map,
-					   len, &p->src.id), 0);
+	pair_source(p, p->src.fd);
 	assert_int_equal(pl_carrier_expose(p->b.peer, p->dst.fd, p->dst.map,
 					   len, p, &p->dst.id), 0);
 	assert_true(p->dst.id != 0);
@@ -368,12 +373,11 @@ static void keys_take_turns(void **state)
 		memory_fini(&small[i]);
 }
 
-static void source_end_drops(void **state)
+static void source_ends(struct pair *p, bool file)
 {
-	struct pair *p = *state;
-
 	pair_up(p);
 	pair_memory(p, 32 * MB);
+	pair_source(p, file ? p->src.fd : -1);
 	memory_fill(&p->src, 9);
 	assert_int_equal(put(p, 0, 32 * MB, PL_PUT_NOTIFY), 0);
 	/* A frame is under way. */
@@ -386,7 +390,9 @@ static void source_end_drops(void **state)
 	munmap(p->src.map, p->src.len);
 	p->src.map = mmap(NULL, p->src.len, PROT_READ | PROT_WRITE, MAP_SHARED,
 			  p->src.fd, 0);
-	memset(p->src.map, 0xff, p->src.len);
+	/* What the kernel took of a file may still change. */
+	if (!file)
+		memset(p->src.map, 0xff, p->src.len);
 	assert_int_equal(pl_carrier_message(p->a.peer, "end", 3, p->dst.id), 0);
 	RUN_UNTIL(p->base, p->b.messages == 1);
 	for (size_t i = 0; i + 8 <= p->dst.len; i += 8)
@@ -395,6 +401,39 @@ static void source_end_drops(void **state)
 	assert_int_equal(p->b.notifies, 0);
 	assert_int_equal(pl_carrier_queued(p->a.peer), 0);
 	assert_int_equal(p->a.downs + p->b.downs, 0);
+}
+
+static void source_end_drops(void **state)
+{
+	source_ends(*state, false);
+}
+
+static void source_end_drops_file(void **state)
+{
+	source_ends(*state, true);
+}
+
+/* Sources that sendfile can't read from, or not to the end. */
+static void odd_sources(void **state)
+{
+	struct pair *p = *state;
+	int fds[2];
+
+	pair_up(p);
+	pair_memory(p, 4 * MB);
+	memory_fill(&p->src, 2);
+	assert_int_equal(pipe(fds), 0);
+	pair_source(p, fds[0]);
+	assert_int_equal(put(p, 0, 2 * MB, PL_PUT_NOTIFY), 0);
+	RUN_UNTIL(p->base, p->b.notifies == 1);
+	assert_memory_equal(p->src.map, p->dst.map, 2 * MB);
+	memory_fill(&p->src, 3);
+	pair_source(p, -1);
+	assert_int_equal(put(p, 0, 4 * MB, PL_PUT_NOTIFY), 0);
+	RUN_UNTIL(p->base, p->b.notifies == 2);
+	check_all_there(&p->b);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 static void on_done_forget(void *user, int status)
@@ -456,6 +495,7 @@ int main(void)
 		T(wrong_calls), T(messages_in_order), T(messages_are_bounded),
 		T(message_after_puts), T(revoke_stops_puts), T(backpressure),
 		T(keys_take_turns), T(source_end_drops),
+		T(source_end_drops_file), T(odd_sources),
 		T(forget_in_callback), T(port_in_use),
 	};
 
