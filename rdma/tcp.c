@@ -20,8 +20,9 @@
  * Receiving (tcp_recv.c). A receive takes the rest of the present put straight
  * to its place and what comes behind it to a small staging buffer, so that a
  * large frame costs one copy (the kernel's) and small frames share a system
- * call. While most of a large frame is missing SO_RCVLOWAT keeps us asleep. Puts of words (see carrier.h) are collected first and then stored as
- * 64-bit words with release order.
+ * call. While most of a large frame is missing, SO_RCVLOWAT keeps us asleep.
+ * Puts of words (see carrier.h) are collected first and then stored as 64-bit
+ * words with release order.
  *
  * Making a set (tcp_set.c). The dialer opens connection 0 and says HELLO with
  * the set's random number; when that is welcomed, it opens the others. The set
