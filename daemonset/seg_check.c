@@ -2,20 +2,12 @@
 #include "daemonset/seg_check.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "common/util.h"
 #include "shm/segment.h"
 
 #define REGION_CTL_BYTES offsetof(struct pl_region_seg, log)
-
-static int duplicate(int fd, struct pl_err *err)
-{
-	int d = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-
-	return d < 0 ? pl_err_sys(err, "cannot look at the segment") : d;
-}
 
 static int map(int fd, size_t len, const void **out, struct pl_err *err)
 {
@@ -30,15 +22,11 @@ static int map(int fd, size_t len, const void **out, struct pl_err *err)
 int pl_seg_take_lane(int fd, uint32_t ring_bytes,
 		     const struct pl_lane_seg **ctl, struct pl_err *err)
 {
-	struct pl_seg whole = PL_SEG_NONE;
 	const void *p = NULL;
-	int rc = duplicate(fd, err);
+	int rc = pl_seg_lane_check(fd, ring_bytes, err);
 
-	if (rc >= 0)
-		rc = pl_seg_lane_open(rc, ring_bytes, &whole, err);
 	if (rc < 0)
 		return rc;
-	pl_seg_close(&whole);
 	rc = map(fd, sizeof(**ctl), &p, err);
 	*ctl = p;
 	return rc;
@@ -47,15 +35,11 @@ int pl_seg_take_lane(int fd, uint32_t ring_bytes,
 int pl_seg_take_region(int fd, uint64_t size, const struct pl_region_seg **ctl,
 		       struct pl_err *err)
 {
-	struct pl_seg whole = PL_SEG_NONE;
 	const void *p = NULL;
-	int rc = duplicate(fd, err);
+	int rc = pl_seg_region_check(fd, size, err);
 
-	if (rc >= 0)
-		rc = pl_seg_region_open(rc, size, &whole, err);
 	if (rc < 0)
 		return rc;
-	pl_seg_close(&whole);
 	rc = map(fd, REGION_CTL_BYTES, &p, err);
 	*ctl = p;
 	return rc;

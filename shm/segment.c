@@ -189,7 +189,7 @@ static int read_header(int fd, void *h, size_t len, struct pl_err *err)
 	return 0;
 }
 
-static int check_lane(int fd, uint32_t ring_bytes, struct pl_err *err)
+int pl_seg_lane_check(int fd, uint32_t ring_bytes, struct pl_err *err)
 {
 	struct pl_lane_seg h;
 	int rc;
@@ -209,7 +209,7 @@ static int check_lane(int fd, uint32_t ring_bytes, struct pl_err *err)
 	return 0;
 }
 
-static int check_region(int fd, size_t size, struct pl_err *err)
+int pl_seg_region_check(int fd, size_t size, struct pl_err *err)
 {
 	const size_t len = offsetof(struct pl_region_seg, log);
 	struct pl_region_seg h;
@@ -327,7 +327,7 @@ static int open_checked(int fd, int rc, size_t data_bytes, bool ring,
 int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
 		     struct pl_err *err)
 {
-	int rc = check_lane(fd, ring_bytes, err);
+	int rc = pl_seg_lane_check(fd, ring_bytes, err);
 
 	return open_checked(fd, rc, ring_bytes, true, out, err);
 }
@@ -335,7 +335,7 @@ int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
 int pl_seg_region_open(int fd, size_t size, struct pl_seg *out,
 		       struct pl_err *err)
 {
-	int rc = check_region(fd, size, err);
+	int rc = pl_seg_region_check(fd, size, err);
 
 	return open_checked(fd, rc, size, false, out, err);
 }

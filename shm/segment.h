@@ -65,6 +65,13 @@ bool pl_ring_bytes_valid(uint32_t ring_bytes);
 int pl_seg_lane_create(uint32_t ring_bytes, struct pl_seg *out,
 		       struct pl_err *err);
 
+/*
+ * Is it what pl_seg_lane_open would map? For who hands it on: fd stays the
+ * caller's. -EPROTO.
+ */
+int pl_seg_lane_check(int fd, uint32_t ring_bytes, struct pl_err *err);
+int pl_seg_region_check(int fd, size_t size, struct pl_err *err);
+
 /* Check and map a lane segment of somebody else. Takes fd, always. -EPROTO. */
 int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
 		     struct pl_err *err);
