@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "common/agentapi.h"
 #include "common/json.h"
 #include "common/nl.h"
+#include "common/tree.h"
 #include "common/util.h"
 
 #define AGENT_START_MS 10000
@@ -170,20 +170,11 @@ static void stop_agent(struct cni_node *n)
 	waitpid(n->agent, NULL, 0);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 void cni_node_fini(struct cni_node *n)
 {
 	stop_agent(n);
 	n->agent = 0;
 	if (n->dir[0])
-		nftw(n->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		pl_tree_remove(n->dir);
 	n->dir[0] = '\0';
 }

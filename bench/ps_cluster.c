@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "common/json.h"
 #include "common/netns.h"
 #include "common/nl.h"
+#include "common/tree.h"
 #include "common/util.h"
 
 #define AGENT_START_MS 15000
@@ -65,15 +65,6 @@ static int make_dir(struct ps_cluster *c, const char *run_dir,
 		return pl_err_sys(err, "cannot make --run-dir %s", run_dir);
 	pl_format(c->dir, sizeof(c->dir), "%s", path);
 	return 0;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
 }
 
 int ps_cluster_save(const struct ps_cluster *c, const char *name,
@@ -379,8 +370,7 @@ int ps_cluster_fini(struct ps_cluster *c, struct pl_err *err)
 		stop_agent(&c->agent[n]);
 		cni_pod_destroy(&c->node[n]);
 	}
-	if (c->dir[0] && nftw(c->dir, remove_one, 16,
-			      FTW_DEPTH | FTW_PHYS) < 0 && rc == 0)
+	if (c->dir[0] && pl_tree_remove(c->dir) < 0 && rc == 0)
 		rc = pl_err_sys(err, "cannot remove %s", c->dir);
 	c->dir[0] = '\0';
 	return rc;

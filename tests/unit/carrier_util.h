@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "rdma/carrier.h"
+#include "tests/unit/loop_util.h"
 
 #define WAIT_NS 20000000000ull
 
@@ -136,32 +137,6 @@ static inline void end_dial(struct end *e, const char *node,
 	struct pl_addr a = loopback();
 
 	assert_non_null(pl_carrier_peer_get(e->c, node, &a, to->c->port));
-}
-
-/* Run the loop until *cond is at least n. */
-#define RUN_UNTIL(base, cond) do {					\
-	uint64_t end_ns = pl_now_ns() + WAIT_NS;			\
-	bool ok_;							\
-	while (!(ok_ = (cond)) && pl_now_ns() < end_ns)			\
-		run_once(base);						\
-	if (!ok_)							\
-		fail_msg("line %d: in vain: %s", __LINE__, #cond);	\
-} while (0)
-
-static inline void run_once(struct event_base *base)
-{
-	struct timeval tick = { 0, 10000 };
-
-	event_base_loopexit(base, &tick);
-	event_base_loop(base, EVLOOP_ONCE);
-}
-
-static inline void run_ms(struct event_base *base, unsigned int ms)
-{
-	uint64_t end_ns = pl_now_ns() + ms * 1000000ull;
-
-	while (pl_now_ns() < end_ns)
-		run_once(base);
 }
 
 struct memory {

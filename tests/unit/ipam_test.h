@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +17,7 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
+#include "common/tree.h"
 #include "common/json.h"
 #include "common/util.h"
 #include "ipam/ipam.h"
@@ -30,18 +30,9 @@ struct scratch {
 	struct pl_err err;
 };
 
-static inline int remove_entry(const char *path, const struct stat *st,
-			       int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 static inline void scratch_wipe(const struct scratch *s)
 {
-	nftw(s->net, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	pl_tree_remove(s->net);
 }
 
 /* Every test has one of its own, which goes away also when it fails. */
@@ -57,7 +48,7 @@ static inline int scratch_teardown(void **state)
 
 	cJSON_Delete(s->conf);
 	if (*s->dir)
-		nftw(s->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+		pl_tree_remove(s->dir);
 	free(s);
 	return 0;
 }

@@ -27,33 +27,9 @@
 #include "daemonset/broker.h"
 #include "daemonset/remote.h"
 #include "shm/segment.h"
+#include "tests/unit/loop_util.h"
 
 #define WAIT_NS 30000000000ull
-#define RUN_UNTIL(base, cond) do {					\
-	uint64_t end_ns = pl_now_ns() + WAIT_NS;			\
-	bool ok_;							\
-	while (!(ok_ = (cond)) && pl_now_ns() < end_ns)			\
-		run_once(base);						\
-	if (!ok_)							\
-		fail_msg("line %d: in vain: %s", __LINE__, #cond);	\
-} while (0)
-
-static inline void run_once(struct event_base *base)
-{
-	struct timeval tick = { 0, 2000 };
-
-	event_base_loopexit(base, &tick);
-	event_base_loop(base, EVLOOP_ONCE);
-}
-
-static inline void run_ms(struct event_base *base, unsigned int ms)
-{
-	uint64_t end_ns = pl_now_ns() + ms * 1000000ull;
-
-	while (pl_now_ns() < end_ns)
-		run_once(base);
-}
-
 /* One pod's end of a lane. */
 struct pod {
 	uint64_t id;

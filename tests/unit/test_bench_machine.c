@@ -9,24 +9,15 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/tree.h"
 #include "common/util.h"
 #include "bench/ps_bench.h"
 #include "bench/ps_machine.h"
-
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 static int make_root(void **state)
 {
@@ -38,7 +29,7 @@ static int make_root(void **state)
 
 static int remove_root(void **state)
 {
-	nftw(*state, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	pl_tree_remove(*state);
 	free(*state);
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* tests/unit/test_plugin_record.c - records, whole and damaged */
 #include <errno.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,18 +12,10 @@
 #include <cmocka.h>
 
 #include "common/json.h"
+#include "common/tree.h"
 #include "plugin/record.h"
 
 static const struct pl_attach at = { "net", "c1", "eth0" };
-
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 static int setup(void **state)
 {
@@ -36,7 +27,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	nftw(*state, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	pl_tree_remove(*state);
 	free(*state);
 	return 0;
 }
