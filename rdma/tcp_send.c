@@ -399,7 +399,7 @@ static unsigned int batch_iov(const struct pl_tcp_batch *b, struct iovec *iov,
 	unsigned int n = 0;
 
 	*more = false;
-	for (unsigned int i = b->first; i < b->n && !*more; i++) {
+	for (unsigned int i = b->first; i < b->n; i++) {
 		const struct pl_tcp_out *o = &b->f[i];
 
 		if (skip < sizeof(o->h)) {
