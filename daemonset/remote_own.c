@@ -37,6 +37,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemonset/guard.h"
+#include "shm/fence.h"
 
 #define JOB_BYTES (1u << 20)
 #define RETRY_MS 5
@@ -290,7 +291,7 @@ static bool arm(struct pl_rsub *s)
 				      memory_order_relaxed);
 	}
 	/* Dekker, pairs with the owner's fence before it looks at wait. */
-	atomic_thread_fence(memory_order_seq_cst);
+	pl_fence();
 	return version_now(s) == s->version;
 }
 

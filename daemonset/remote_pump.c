@@ -36,6 +36,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemonset/guard.h"
+#include "shm/fence.h"
 
 #define TICK_MS 1
 #define RETRY_MS 5
@@ -73,7 +74,7 @@ void pl_rlane_wake(struct pl_rlane *l)
 	bool ring = false;
 
 	/* Dekker, pairs with the fence of the pod after it armed. */
-	atomic_thread_fence(memory_order_seq_cst);
+	pl_fence();
 	rx = atomic_load_explicit(&own->rx_wait, memory_order_relaxed);
 	tx = atomic_load_explicit(&own->tx_wait, memory_order_relaxed);
 	if (rx && rx != l->rang_rx) {
@@ -286,7 +287,7 @@ static void arm(struct pl_rlane *l, const struct counters *c)
 	}
 	l->rx_armed = true;
 	/* Dekker, pairs with the fence of the pod before it looks at these. */
-	atomic_thread_fence(memory_order_seq_cst);
+	pl_fence();
 }
 
 static bool same(const struct counters *a, const struct counters *b)
