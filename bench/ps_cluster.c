@@ -20,6 +20,8 @@
 #include "common/nl.h"
 #include "common/tree.h"
 #include "common/util.h"
+#include "bench/ps_congestion.h"
+#include "bench/ps_outcome.h"
 
 #define AGENT_START_MS 15000
 #define AGENT_STOP_MS 5000
@@ -307,6 +309,16 @@ static void stop_agent(pid_t *agent)
 
 /* --- the whole --- */
 
+static int make_namespace(const struct ps_cluster *c, struct cni_pod *ns,
+			  struct pl_err *err)
+{
+	int rc = cni_pod_create(ns, err);
+
+	if (rc == 0 && c->congestion)
+		rc = ps_congestion_set(ns->netns, c->congestion, err);
+	return rc;
+}
+
 static int make_node(struct ps_cluster *c, unsigned int n, struct pl_err *err)
 {
 	char path[PS_FILE_BYTES];
@@ -315,7 +327,7 @@ static int make_node(struct ps_cluster *c, unsigned int n, struct pl_err *err)
 	pl_format(path, sizeof(path), "%s/n%u", c->dir, n);
 	if (mkdir(path, 0700) < 0)
 		return pl_err_sys(err, "cannot make %s", path);
-	rc = cni_pod_create(&c->node[n - 1], err);
+	rc = make_namespace(c, &c->node[n - 1], err);
 	return rc < 0 ? rc : ps_conflist_write(c, n, err);
 }
 
@@ -348,10 +360,27 @@ int ps_cluster_pod_add(struct ps_cluster *c, unsigned int node,
 	snprintf(p->name, sizeof(p->name), "%s", name);
 	p->node = node;
 	c->n_pods++;
-	rc = cni_pod_create(&p->ns, err);
+	rc = make_namespace(c, &p->ns, err);
 	if (rc == 0)
 		rc = ps_conflist_add(c, p, err);
 	*pod = p;
+	return rc;
+}
+
+int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
+			  struct pl_err *err)
+{
+	char name[PS_CONGESTION_BYTES];
+	int rc = 0;
+
+	list[0] = '\0';
+	for (unsigned int i = 0; i < PS_NODES + c->n_pods && rc == 0; i++) {
+		rc = ps_congestion_get(i < PS_NODES ? c->node[i].netns :
+				       c->pod[i - PS_NODES].ns.netns, name,
+				       err);
+		if (rc == 0)
+			ps_outcome_list(list, size, name);
+	}
 	return rc;
 }
 

@@ -42,6 +42,7 @@ struct ps_pod {
 
 struct ps_cluster {
 	struct ps_programs programs;
+	const char *congestion;		/* of TCP; NULL: as it is */
 	char dir[PS_DIR_BYTES];		/* "": none */
 	struct cni_pod node[PS_NODES];
 	pid_t agent[PS_NODES];		/* 0: none */
@@ -56,7 +57,10 @@ struct ps_cluster {
 int ps_programs_find(struct ps_programs *p, const struct ps_opts *o,
 		     struct pl_err *err);
 
-/* Nodes and agents. run_dir NULL: a temporary folder. c is zeroed before. */
+/*
+ * Nodes and agents. run_dir NULL: a temporary folder. c is zeroed before, but
+ * for programs and congestion.
+ */
 int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 		    const struct ps_watch *watch, struct pl_err *err);
 
@@ -67,6 +71,10 @@ int ps_cluster_fini(struct ps_cluster *c, struct pl_err *err);
 int ps_cluster_pod_add(struct ps_cluster *c, unsigned int node,
 		       const char *name, struct ps_pod **pod,
 		       struct pl_err *err);
+
+/* What TCP of all namespaces uses: "bbr", "bbr+reno" where they differ. */
+int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
+			  struct pl_err *err);
 
 /* -ECHILD when an agent has died: names it and says why. */
 int ps_cluster_check(struct ps_cluster *c, struct pl_err *err);

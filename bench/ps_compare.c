@@ -142,14 +142,19 @@ static int add_pods(struct ps_bench *b, unsigned int node, const char *what,
 static int make_cluster(struct ps_bench *b, struct pl_err *err)
 {
 	const struct ps_opts *o = &b->o;
-	int rc = ps_cluster_init(&b->cluster, o->run_dir, &b->watch, err);
+	int rc;
 
+	b->cluster.congestion = o->congestion;
+	rc = ps_cluster_init(&b->cluster, o->run_dir, &b->watch, err);
 	if (rc == 0)
 		rc = add_pods(b, 1, "worker", o->workers, b->worker, err);
 	if (rc == 0 && o->placements & PS_SAME_NODE)
 		rc = add_pods(b, 1, "server", o->servers, b->server[0], err);
 	if (rc == 0 && o->placements & PS_CROSS_NODE)
 		rc = add_pods(b, 2, "server", o->servers, b->server[1], err);
+	if (rc == 0)
+		rc = ps_cluster_congestion(&b->cluster, b->machine.congestion,
+					   sizeof(b->machine.congestion), err);
 	return rc;
 }
 

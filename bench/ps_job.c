@@ -132,6 +132,9 @@ static void add_worker(cJSON *j, const struct ps_job *job,
 	cJSON_AddBoolToObject(j, "verified", r->verified);
 	cJSON_AddStringToObject(j, "path", r->path);
 	cJSON_AddStringToObject(j, "param_path", r->param_path);
+	if (r->congestion[0])
+		cJSON_AddStringToObject(j, "congestion_control",
+					r->congestion);
 	cJSON_AddBoolToObject(j, "local_sum", r->local_sum);
 	for (i = 0; i < job->o.steps; i++)
 		cJSON_AddItemToArray(steps, cJSON_CreateNumber(

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "bench/ps_congestion.h"
 #include "bench/ps_options.h"
 #include "bench/ps_plan.h"
 
@@ -29,6 +30,7 @@ struct ps_job {
 /* What a role found out, for its report. */
 struct ps_report {
 	char path[PS_PATH_BYTES], param_path[PS_PATH_BYTES];
+	char congestion[PS_CONGESTION_BYTES];	/* of the overlay's socket */
 	char grad_paths[PS_WORKERS_MAX][PS_PATH_BYTES];	/* server */
 	unsigned int n_grad_paths;
 	bool local_sum, verified;

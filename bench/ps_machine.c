@@ -51,6 +51,16 @@ static void probe_cpu(char *cpu, size_t size)
 	}
 }
 
+/* Only shown to the first network namespace; "": not to be had. */
+static void probe_qdisc(char *qdisc, size_t size)
+{
+	pl_auto_free char *text = NULL;
+
+	if (pl_file_read("/proc/sys/net/core/default_qdisc", PATH_BYTES, &text,
+			 NULL, NULL) == 0)
+		copy_line(text, qdisc, size);
+}
+
 void ps_machine_probe(struct ps_machine *m)
 {
 	struct utsname u;
@@ -61,6 +71,7 @@ void ps_machine_probe(struct ps_machine *m)
 		snprintf(m->kernel, sizeof(m->kernel), "%s %s", u.sysname,
 			 u.release);
 	probe_cpu(m->cpu, sizeof(m->cpu));
+	probe_qdisc(m->qdisc, sizeof(m->qdisc));
 	m->cores = sched_getaffinity(0, sizeof(set), &set) == 0 ?
 		   (unsigned int)CPU_COUNT(&set) : 1;
 }

@@ -12,6 +12,9 @@ struct ps_machine {
 	char kernel[160];
 	char cpu[96];
 	unsigned int cores;		/* that this process may use */
+	char qdisc[32];			/* default of the network devices */
+	/* Of TCP: what namespaces have, and the overlay's sockets used. */
+	char congestion[64], overlay_congestion[64];
 	double memory_bytes_per_s;	/* ps_memory_bandwidth() */
 	/* Plain TCP streams over the overlay; 0: not measured. */
 	struct ps_raw_rate {
@@ -20,7 +23,7 @@ struct ps_machine {
 	} raw[2];			/* same node, cross node */
 };
 
-/* Fills kernel, cpu and cores. */
+/* Fills kernel, cpu, cores and qdisc. */
 void ps_machine_probe(struct ps_machine *m);
 
 /*

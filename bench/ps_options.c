@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "bench/ps_congestion.h"
 #include "bench/ps_kernels.h"
 
 #define ROLES (PS_CMD_SERVER | PS_CMD_WORKER)
@@ -62,6 +63,15 @@ static int set_text(struct ps_opts *o, const struct option_row *row,
 		return pl_err_set(err, EINVAL, "--%s is empty", row->name);
 	*(const char **)field(o, row) = value;
 	return 0;
+}
+
+static int set_congestion(struct ps_opts *o, const struct option_row *row,
+			  const char *value, struct pl_err *err)
+{
+	if (strlen(value) >= PS_CONGESTION_BYTES || strpbrk(value, " \t\n"))
+		return pl_err_set(err, EINVAL, "--%s: '%s' is no name of one",
+				  row->name, value);
+	return set_text(o, row, value, err);
 }
 
 /* The next part of a list: copied to buf, cut at a comma; NULL: no more. */
@@ -285,6 +295,9 @@ static const struct option_row rows[] = {
 	  "where the CNI plugins are (beside the build, /opt/cni/bin)" },
 	{ "podlaned", "FILE", PS_CMD_COMPARE, set_text, AT(podlaned), 0, 0,
 	  "the agent's program (beside the build, PATH)" },
+	{ "congestion-control", "NAME", PS_CMD_COMPARE, set_congestion,
+	  AT(congestion), 0, 0,
+	  "of TCP in all namespaces, as reno or bbr (the machine's)" },
 	{ "bind", "ADDR", PS_CMD_SERVER | PS_CMD_RAW_RECV, set_addrs,
 	  AT(bind), 0, 1, "own address to listen on (any)" },
 	{ "server", "ADDR[,ADDR...]", PS_CMD_WORKER | PS_CMD_RAW_SEND,

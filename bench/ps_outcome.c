@@ -36,20 +36,24 @@ static int need(const struct ps_child *c, const char *key, int rc,
 			  c->name, key);
 }
 
-/* Paths that differ are joined, each once. */
-static void add_path(struct ps_outcome *out, const char *path)
+void ps_outcome_list(char *list, size_t size, const char *word)
 {
-	size_t len = strlen(path), at = strlen(out->path);
-	const char *p = out->path;
+	size_t len = strlen(word), at = strlen(list);
+	const char *p = list;
 
-	while ((p = strstr(p, path))) {
-		if ((p == out->path || p[-1] == '+') &&
+	while (len && (p = strstr(p, word))) {
+		if ((p == list || p[-1] == '+') &&
 		    (p[len] == '\0' || p[len] == '+'))
 			return;
 		p += len;
 	}
-	snprintf(out->path + at, sizeof(out->path) - at, "%s%s",
-		 at ? "+" : "", path);
+	if (len)
+		snprintf(list + at, size - at, "%s%s", at ? "+" : "", word);
+}
+
+static void add_path(struct ps_outcome *out, const char *path)
+{
+	ps_outcome_list(out->path, sizeof(out->path), path);
 }
 
 static int checksum_of(const struct ps_child *c, const cJSON *doc,
@@ -130,7 +134,7 @@ static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 		      const cJSON *doc, uint64_t *sum, struct pl_err *err)
 {
 	bool verified = false, local_sum = false;
-	const char *path = NULL;
+	const char *path = NULL, *congestion = "";
 	int rc = need(c, "verified", pl_json_bool(doc, "", "verified",
 						  &verified, NULL), err);
 
@@ -141,6 +145,9 @@ static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 		rc = need(c, "param_path", pl_json_str(doc, "", "param_path",
 						       &path, NULL), err);
 	if (rc == 0)
+		rc = pl_json_str(doc, "", "congestion_control", &congestion,
+				 err);
+	if (rc >= 0)
 		rc = add_times(out, c, doc, err);
 	if (rc == 0)
 		rc = add_steps(out, c, doc, err);
@@ -151,6 +158,7 @@ static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 	out->verified &= verified;
 	out->local_sum |= local_sum;
 	add_path(out, path);
+	ps_outcome_list(out->congestion, sizeof(out->congestion), congestion);
 	return 0;
 }
 

@@ -16,6 +16,7 @@ struct ps_outcome {
 	double *step_ns;		/* of the slowest worker, per step */
 	unsigned int steps;
 	char path[64];			/* "shm"; "tcp+shm" when they differ */
+	char congestion[64];		/* of the workers' sockets, so too */
 	bool local_sum, verified;
 	uint64_t checksum;
 };
@@ -28,6 +29,9 @@ int ps_outcome_read(const struct ps_opts *o, const struct ps_child *c,
 		    unsigned int n, struct ps_outcome *out,
 		    struct pl_err *err);
 void ps_outcome_fini(struct ps_outcome *out);
+
+/* Put a word into a list of words with "+" between them, each once. */
+void ps_outcome_list(char *list, size_t size, const char *word);
 
 /* The quantile q (0 to 1) of the step times, in milliseconds. */
 double ps_outcome_step_ms(const struct ps_outcome *out, double q);

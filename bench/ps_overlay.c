@@ -256,6 +256,7 @@ static int overlay_open(const struct ps_job *job, void **state,
 	}
 	pl_format(rep->path, sizeof(rep->path), "%s", ps_tcp_path(w->fds[0]));
 	pl_format(rep->param_path, sizeof(rep->param_path), "%s", rep->path);
+	ps_congestion_of(w->fds[0], rep->congestion);
 	*state = w;
 	return 0;
 }

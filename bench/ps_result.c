@@ -78,15 +78,27 @@ static void add(cJSON *obj, const char *key, double v)
 		cJSON_AddNullToObject(obj, key);
 }
 
+static void add_text(cJSON *obj, const char *key, const char *text)
+{
+	if (text[0])
+		cJSON_AddStringToObject(obj, key, text);
+	else
+		cJSON_AddNullToObject(obj, key);
+}
+
 static void add_machine(cJSON *doc, const struct ps_bench *b)
 {
 	const struct ps_machine *m = &b->machine;
 	cJSON *o = cJSON_AddObjectToObject(doc, "machine");
-	cJSON *raw;
+	cJSON *tcp, *raw;
 
 	cJSON_AddStringToObject(o, "kernel", m->kernel);
 	cJSON_AddStringToObject(o, "cpu", m->cpu);
 	add(o, "cores", m->cores);
+	tcp = cJSON_AddObjectToObject(o, "congestion_control");
+	add_text(tcp, "sysctl", m->congestion);
+	add_text(tcp, "overlay_sockets", m->overlay_congestion);
+	add_text(o, "default_qdisc", m->qdisc);
 	add(o, "memory_bytes_per_s",
 	    m->memory_bytes_per_s ? m->memory_bytes_per_s : NAN);
 	raw = cJSON_AddObjectToObject(o, "raw_bytes_per_s");

@@ -6,7 +6,8 @@
  * JSON to that descriptor:
  *
  *   worker     {"role":"worker","rank":R,"ok":true,"verified":B,"path":P,
- *               "param_path":P,"local_sum":B,"step_ns":[N,…],
+ *               "param_path":P,"congestion_control":NAME,
+ *               "local_sum":B,"step_ns":[N,…],
  *               "t_first_ns":N,"t_last_ns":N,"sent_bytes":N,
  *               "received_bytes":N,"checksum":HEX}
  *   server     {"role":"server","rank":R,"ok":true,"path":P,
@@ -20,9 +21,10 @@
  * the gradients as the transport reports it ("shm", "tcp", "overlay-tcp";
  * "shm+tcp" when servers differ).
  * sent_bytes and received_bytes are what this worker handed to and took from
- * the transport in the measured steps. verified is false with --raw, where
- * there is nothing to verify. checksum is of all parameters (worker) or of the
- * server's share (server); with one server these are equal.
+ * the transport in the measured steps. congestion_control is that of the
+ * overlay's sockets and absent with other transports. verified is false with
+ * --raw, where there is nothing to verify. checksum is of all parameters
+ * (worker) or of the server's share (server); with one server these are equal.
  *
  * An error also stands on stderr as one line, and the exit status is 1.
  */

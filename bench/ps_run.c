@@ -248,10 +248,14 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 	cpu_sample(cpu);
 	if (rc == 0)
 		rc = ps_outcome_read(&b->o, child, n, &out, err);
-	if (rc == 0)
+	if (rc == 0) {
 		fill_run(b, c, &out, cpu, run);
-	else if (rc != -EINTR && ps_cluster_check(&b->cluster, &dead) < 0)
+		ps_outcome_list(b->machine.overlay_congestion,
+				sizeof(b->machine.overlay_congestion),
+				out.congestion);
+	} else if (rc != -EINTR && ps_cluster_check(&b->cluster, &dead) < 0) {
 		*err = dead;
+	}
 	ps_outcome_fini(&out);
 	ps_children_end(child, n);
 	if (rc < 0 && rc != -EINTR)

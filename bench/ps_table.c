@@ -77,6 +77,14 @@ static void raw_share(const struct ps_bench *b, const struct ps_result *r,
 			"defective\n");
 }
 
+static void tcp(const struct ps_machine *m, FILE *out)
+{
+	fprintf(out, "TCP         congestion control %s in all namespaces%s%s, "
+		"default qdisc %s\n", m->congestion,
+		m->overlay_congestion[0] ? ", of the overlay's sockets " : "",
+		m->overlay_congestion, m->qdisc[0] ? m->qdisc : "unknown");
+}
+
 static void notes(const struct ps_bench *b, const struct ps_result *r,
 		  unsigned int n, FILE *out)
 {
@@ -95,6 +103,7 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 			   "nothing filled, summed or verified (--raw)");
 	fprintf(out, "machine     %s, %u cores, %s\n", b->machine.cpu,
 		b->machine.cores, b->machine.kernel);
+	tcp(&b->machine, out);
 	fprintf(out, "CPU s/GB    busy time of the whole machine (/proc/stat) "
 		"per GB of gradients\n");
 	fprintf(out, "speed-up    gradient GB/s over the overlay's, median of "

@@ -45,6 +45,11 @@ check "one transport only" runs one --transport podlane \
 	--placement same-node
 check "without the overlay no speed-up is known" \
 	q one '[.results[].speedup_vs_overlay]==[null]'
+check "reno instead of the machine's congestion control" runs reno \
+	--congestion-control reno --placement same-node
+check "is what namespaces and sockets used" q reno \
+	'.machine.congestion_control=={"sysctl":"reno","overlay_sockets":"reno"}'
+check "stands in the table" grep -q '^TCP .*reno' "$T/reno.out"
 check "a GPU's time passes" runs gpu --compute k80 --batch 2 \
 	--placement same-node
 check "computing is in the step" q gpu '[.results[].step_ms.p50>=15]|all'
@@ -67,6 +72,9 @@ check "unknown option" fails 2 "unknown option '--frob'" --frob
 check "unknown model" fails 2 "unknown model 'lenet'" --model lenet
 check "unknown placement" fails 2 "'moon'" --placement moon
 check "unknown transport" fails 2 "'pigeon'" --transport pigeon
+check "unknown congestion control" fails 1 \
+	"no TCP congestion control 'pigeon', it has: " "${small[@]}" \
+	--congestion-control pigeon
 check "no rate for this GPU" fails 1 "no published rate of googlenet" \
 	--model googlenet --compute v100
 mkdir "$T/there"

@@ -83,6 +83,21 @@ static void reports_are_put_together(void **state)
 	ps_outcome_fini(&out);
 }
 
+static void words_stand_once(void **state)
+{
+	char list[16] = "";
+
+	(void)state;
+	ps_outcome_list(list, sizeof(list), "");
+	assert_string_equal(list, "");
+	ps_outcome_list(list, sizeof(list), "tcp");
+	ps_outcome_list(list, sizeof(list), "tc");
+	ps_outcome_list(list, sizeof(list), "tcp");
+	ps_outcome_list(list, sizeof(list), "cp");
+	ps_outcome_list(list, sizeof(list), "cp");
+	assert_string_equal(list, "tcp+tc+cp");
+}
+
 static void other_parameters_fail(void **state)
 {
 	struct pl_err err = { .code = 0 };
@@ -208,7 +223,10 @@ static void json_has_this_shape(void **state)
 
 	(void)state;
 	check_keys(doc, "version machine results ");
-	check_keys(m, "kernel cpu cores memory_bytes_per_s raw_bytes_per_s ");
+	check_keys(m, "kernel cpu cores congestion_control default_qdisc "
+		   "memory_bytes_per_s raw_bytes_per_s ");
+	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
+		   "sysctl overlay_sockets ");
 	check_keys(one, "model placement transport workers servers steps "
 		   "images_per_s step_ms gradient_bytes_per_s cpu_s_per_gb "
 		   "speedup_vs_overlay scaling_efficiency roofline_share path "
@@ -228,6 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quantiles),
 		cmocka_unit_test(reports_are_put_together),
+		cmocka_unit_test(words_stand_once),
 		cmocka_unit_test(other_parameters_fail),
 		cmocka_unit_test(bad_reports_are_refused),
 		cmocka_unit_test(medians_and_pairs),
