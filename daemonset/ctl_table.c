@@ -120,3 +120,10 @@ void pl_table_print(FILE *f, const cJSON *list, const struct pl_column *columns,
 		}
 	}
 }
+
+void pl_doc_print(FILE *f, const cJSON *doc)
+{
+	pl_auto_free char *text = cJSON_Print(doc);
+
+	fprintf(f, "%s\n", text ? text : "");
+}

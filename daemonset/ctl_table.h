@@ -30,4 +30,7 @@ void pl_cell_format(const cJSON *row, const struct pl_column *c, char *buf,
 void pl_table_print(FILE *f, const cJSON *list, const struct pl_column *columns,
 		    size_t n);
 
+/* As JSON, and a newline. */
+void pl_doc_print(FILE *f, const cJSON *doc);
+
 #endif

@@ -1,5 +1,6 @@
 /*
- * daemonset/podlanectl_main.c - what a running agent knows, for operators
+ * daemonset/podlanectl_main.c - for operators: what a running agent knows, and
+ * which addresses of the node are reserved
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,11 +9,17 @@
 #include "common/agentapi.h"
 #include "common/json.h"
 #include "common/util.h"
+#include "daemonset/ctl_ipam.h"
 #include "daemonset/ctl_table.h"
 #include "daemonset/opts.h"
+#include "ipam/ipam.h"
+
+#define WORDS_MAX 4
 
 struct options {
 	const char *run_dir;
+	const char *data_dir;
+	const char *network;
 	bool json;
 	bool version;
 };
@@ -35,6 +42,20 @@ static int set_output(void *conf, const char *value, struct pl_err *err)
 	return 0;
 }
 
+static int set_data_dir(void *conf, const char *value, struct pl_err *err)
+{
+	(void)err;
+	((struct options *)conf)->data_dir = value;
+	return 0;
+}
+
+static int set_network(void *conf, const char *value, struct pl_err *err)
+{
+	(void)err;
+	((struct options *)conf)->network = value;
+	return 0;
+}
+
 static int set_version(void *conf, const char *value, struct pl_err *err)
 {
 	(void)value;
@@ -47,6 +68,9 @@ static const struct pl_opt opts[] = {
 	{ "run-dir", 0, "DIR", "the agent's (" PL_AGENT_RUN_DIR ")",
 	  set_run_dir },
 	{ "output", 'o', "FORMAT", "table or json", set_output },
+	{ "data-dir", 0, "DIR", "ipam: where the reservations are "
+	  "(" PL_IPAM_DATA_DIR ")", set_data_dir },
+	{ "network", 0, "NAME", "ipam: this network only", set_network },
 	{ "version", 0, NULL, "show the version of podlanectl", set_version },
 };
 
@@ -136,6 +160,7 @@ static void usage(FILE *f)
 		   "What the podlane agent of this node knows.\n\n");
 	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++)
 		fprintf(f, "  %-26s %s\n", commands[i].name, commands[i].help);
+	pl_ctl_ipam_help(f);
 	fprintf(f, "\n");
 	pl_opts_print(f, opts, PL_ARRAY_SIZE(opts));
 }
@@ -155,13 +180,6 @@ static int call(const struct options *o, const char *op, cJSON **answer,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	rc = pl_agent_open(path, &fd, err);
 	return rc < 0 ? rc : pl_agent_call(fd, request, -1, answer, err);
-}
-
-static void print_json(const cJSON *j)
-{
-	pl_auto_free char *text = cJSON_Print(j);
-
-	puts(text ? text : "");
 }
 
 static void print_table(const struct command *c, const cJSON *answer,
@@ -191,7 +209,7 @@ static int show(const struct options *o, const struct command *c,
 	if (rc < 0)
 		return rc;
 	if (o->json)
-		print_json(c->is_list ? list : answer);
+		pl_doc_print(stdout, c->is_list ? list : answer);
 	else
 		print_table(c, answer, list);
 	return 0;
@@ -209,7 +227,7 @@ static int show_versions(const struct options *o)
 		cJSON_AddStringToObject(j, "podlanectl", PL_VERSION);
 		if (agent)
 			cJSON_AddStringToObject(j, "podlaned", agent);
-		print_json(j);
+		pl_doc_print(stdout, j);
 	} else {
 		printf("podlanectl %s\npodlaned %s\n", PL_VERSION,
 		       agent ? agent : "(not running)");
@@ -225,58 +243,90 @@ static int fail(const struct options *o, const struct pl_err *err)
 		cJSON_AddBoolToObject(j, "ok", false);
 		cJSON_AddNumberToObject(j, "code", err->code);
 		cJSON_AddStringToObject(j, "msg", err->msg);
-		print_json(j);
+		pl_doc_print(stdout, j);
 	}
 	fprintf(stderr, "podlanectl: %s\n", err->msg);
 	return 1;
 }
 
-static int run(const struct options *o, const char *name)
+static int run_ipam(const struct options *o, int n_words, char **words)
+{
+	const struct pl_ctl_ipam ipam = { o->data_dir, o->network, o->json };
+	struct pl_err err = { 0 };
+	int rc = pl_ctl_ipam(&ipam, n_words, words, &err);
+
+	if (rc < 0)
+		fail(o, &err);
+	return rc == -EINVAL ? 2 : rc != 0;
+}
+
+static int complain(const char *what, const char *word)
+{
+	fprintf(stderr, "podlanectl: %s '%s'\n", what, word);
+	return 2;
+}
+
+static int run(const struct options *o, int n_words, char **words)
 {
 	struct pl_err err = { 0 };
 
+	if (!strcmp(words[0], "ipam"))
+		return run_ipam(o, n_words - 1, words + 1);
 	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++) {
-		if (strcmp(commands[i].name, name))
+		if (strcmp(commands[i].name, words[0]))
 			continue;
+		if (n_words > 1)
+			return complain("unexpected word", words[1]);
 		if (!commands[i].columns)
 			return show_versions(o);
 		return show(o, &commands[i], &err) < 0 ? fail(o, &err) : 0;
 	}
-	fprintf(stderr, "podlanectl: unknown command '%s'; --help lists "
-			"them\n", name);
-	return 2;
+	return complain("--help lists the commands; unknown command",
+			words[0]);
 }
 
-/* Options may stand before and after the command. */
-static int parse(int argc, char **argv, struct options *o, const char **command,
+/*
+ * Options may stand before, between and after the words of the command. Returns
+ * the number of words.
+ */
+static int parse(int argc, char **argv, struct options *o, char **words,
 		 bool *help, struct pl_err *err)
 {
-	int i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, o, help,
-			      err);
+	int n = 0;
 
-	if (i < 0 || *help || o->version)
-		return i;
-	if (i == argc)
+	for (;;) {
+		int i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, o,
+				      help, err);
+
+		if (i < 0)
+			return i;
+		if (*help || o->version)
+			return n;
+		if (i >= argc)
+			break;
+		if (n == WORDS_MAX)
+			return pl_err_set(err, EINVAL, "unexpected word '%s'",
+					  argv[i]);
+		words[n++] = argv[i];
+		argc -= i;
+		argv += i;
+	}
+	if (!n)
 		return pl_err_set(err, EINVAL,
 				  "which command? --help lists them");
-	*command = argv[i];
-	argc -= i;
-	argv += i;
-	i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, o, help, err);
-	if (i >= 0 && !*help && i < argc)
-		return pl_err_set(err, EINVAL, "unexpected word '%s'",
-				  argv[i]);
-	return i;
+	return n;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = { .run_dir = PL_AGENT_RUN_DIR };
-	const char *command = NULL;
+	struct options o = { .run_dir = PL_AGENT_RUN_DIR,
+			     .data_dir = PL_IPAM_DATA_DIR };
+	char *words[WORDS_MAX];
 	struct pl_err err = { 0 };
 	bool help;
+	int n = parse(argc, argv, &o, words, &help, &err);
 
-	if (parse(argc, argv, &o, &command, &help, &err) < 0) {
+	if (n < 0) {
 		fprintf(stderr, "podlanectl: %s\n", err.msg);
 		return 2;
 	}
@@ -288,5 +338,5 @@ int main(int argc, char **argv)
 		printf("podlanectl %s\n", PL_VERSION);
 		return 0;
 	}
-	return run(&o, command);
+	return run(&o, n, words);
 }

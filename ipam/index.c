@@ -309,6 +309,23 @@ int pl_index_find(struct pl_index *ix, uint64_t hash, struct pl_addr *addrs,
 	return n;
 }
 
+int pl_index_is_taken(struct pl_index *ix, const struct pl_addr *addr)
+{
+	for (uint32_t i = 0; i < ix->h.n_ranges; i++) {
+		struct pl_addr start = pl_ix_start(&ix->h.ranges[i]);
+		uint64_t pos = pl_index_offset(&start, addr);
+		uint32_t at;
+		int rc;
+
+		if (pos >= ix->h.ranges[i].count)
+			continue;
+		rc = pl_index_next_free(ix, i, (uint32_t)pos, &at);
+		if (rc < 0 || (rc == 1 && at == pos))
+			return rc < 0 ? rc : 0;
+	}
+	return 1;
+}
+
 uint32_t pl_index_entries(const struct pl_index *ix)
 {
 	return ix->h.n_entries;

@@ -78,6 +78,9 @@ int pl_index_del(struct pl_index *ix, uint64_t hash,
 int pl_index_find(struct pl_index *ix, uint64_t hash, struct pl_addr *addrs,
 		  int max);
 
+/* 1: every range that has addr has it as taken, 0. */
+int pl_index_is_taken(struct pl_index *ix, const struct pl_addr *addr);
+
 uint32_t pl_index_entries(const struct pl_index *ix);
 
 /* Anything to be stored. */

@@ -140,6 +140,20 @@ int pl_ipam_list(const struct pl_ipam_where *where,
 		 int (*fn)(const struct pl_ipam_entry *e, void *arg), void *arg,
 		 struct pl_err *err);
 
+struct pl_ipam_problem {
+	const char *file;		/* in the network's directory */
+	const char *text;		/* "is empty ..." */
+};
+
+/*
+ * Is the network's directory in order? fn as for pl_ipam_list, for each
+ * problem; *reserved: how many reservations there are. Changes nothing. A
+ * directory that does not exist is in order.
+ */
+int pl_ipam_verify(const struct pl_ipam_where *where,
+		   int (*fn)(const struct pl_ipam_problem *p, void *arg),
+		   void *arg, unsigned int *reserved, struct pl_err *err);
+
 /* Give one address back, whoever has it. -ENOENT: nobody. */
 int pl_ipam_release(const struct pl_ipam_where *where,
 		    const struct pl_addr *addr, struct pl_err *err);

@@ -475,6 +475,13 @@ static void test_no_directory(void **state)
 	assert_add(s, "b", "10.1.0.2");
 }
 
+static int on_problem(const struct pl_ipam_problem *p, void *arg)
+{
+	(void)arg;
+	fail_msg("%s %s", p->file, p->text);
+	return 0;
+}
+
 /* Random ADD and DEL of many attachments against a model. */
 static void test_model(void **state)
 {
@@ -483,7 +490,7 @@ static void test_model(void **state)
 	char text[INET6_ADDRSTRLEN], id[32];
 	int n_have = 0, n_full = 0;
 	struct scratch *s = *state;
-	unsigned int seed = 7;
+	unsigned int seed = 7, n_reserved;
 
 	scratch_init(s, "[[{'subnet': '10.1.0.0/23', 'rangeStart': "
 		     "'10.1.0.9'}]]");		/* 502 addresses */
@@ -516,6 +523,9 @@ static void test_model(void **state)
 	}
 	assert_true(n_full > 0);
 	assert_int_equal(count_files(s), n_have);
+	assert_int_equal(pl_ipam_verify(&s->cfg.where, on_problem, NULL,
+					&n_reserved, &s->err), 0);
+	assert_int_equal(n_reserved, n_have);
 	free(have);
 }
 
