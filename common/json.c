@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/util.h"
 
@@ -57,9 +58,23 @@ int pl_json_load(const char *path, cJSON **out, struct pl_err *err)
 	return rc;
 }
 
+const cJSON *pl_json_member(const cJSON *obj, const char *key)
+{
+	const cJSON *m, *found = NULL;
+
+	if (!cJSON_IsObject(obj))
+		return NULL;
+	cJSON_ArrayForEach(m, obj) {
+		if (m->string && !strcasecmp(m->string, key) &&
+		    (!found || !cJSON_IsNull(m)))
+			found = m;
+	}
+	return found;
+}
+
 static const cJSON *find(const cJSON *obj, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+	const cJSON *v = pl_json_member(obj, key);
 
 	return v && !cJSON_IsNull(v) ? v : NULL;
 }

@@ -20,6 +20,14 @@ int pl_json_parse(const char *text, size_t len, cJSON **out,
 		  struct pl_err *err);
 int pl_json_load(const char *path, cJSON **out, struct pl_err *err);
 
+/*
+ * The member that Go's decoder takes for key, since the configurations of CNI
+ * are written for programs in Go: letters (ASCII) match in either case, and of
+ * several the last that is not null counts. NULL: there is none. The getters
+ * below find members in this way.
+ */
+const cJSON *pl_json_member(const cJSON *obj, const char *key);
+
 /* *out points into obj. */
 int pl_json_str(const cJSON *obj, const char *where, const char *key,
 		const char **out, struct pl_err *err);

@@ -29,12 +29,20 @@ struct pl_nl {
 
 #define PL_IFNAME_BYTES 16
 
+/* A port of a bridge. */
+enum pl_port_flags {
+	PL_PORT_HAIRPIN = 1,	/* frames may leave as they came in */
+	PL_PORT_ISOLATED = 2,	/* none to and from other isolated ports */
+};
+
 struct pl_link {
 	int index;
 	int master;		/* 0: none */
 	int peer_index;		/* a veth's other end, else 0 */
 	unsigned int flags;	/* IFF_... */
 	uint32_t mtu;
+	uint8_t port_state;	/* of a bridge's port: BR_STATE_... */
+	uint8_t port_flags;	/* PL_PORT_... */
 	uint8_t mac[6];
 	char name[PL_IFNAME_BYTES];
 	char kind[16];		/* "veth", "bridge", "vxlan", "" */
@@ -73,6 +81,7 @@ struct pl_veth {
 	int peer_netns_fd;		/* -1: here */
 	uint32_t mtu;			/* 0: the kernel's */
 	const uint8_t *mac;		/* of the peer; NULL: the kernel's */
+	const uint8_t *own_mac;		/* of our end; the same */
 	int master;			/* of our end; 0: none */
 	bool up;			/* set our end up in the same request */
 	uint32_t queues;	/* each way, both ends; 0: the kernel's */
@@ -111,15 +120,26 @@ int pl_nl_link_set(struct pl_nl *nl, int index, int master, uint32_t mtu,
 /* Of mask's IFF_... flags, set those in flags and clear the others. */
 int pl_nl_link_flags(struct pl_nl *nl, int index, unsigned int mask,
 		     unsigned int flags, struct pl_err *err);
-/* A bridge port: frames may leave by the port that they came in by. */
-int pl_nl_port_hairpin(struct pl_nl *nl, int index, bool on,
-		       struct pl_err *err);
+/* Set these of a port; the others stay. */
+int pl_nl_port_set(struct pl_nl *nl, int index, unsigned int flags,
+		   struct pl_err *err);
+/*
+ * Even when it is the one that the link has: the kernel then announces the
+ * link's addresses, where the sysctls arp_notify and ndisc_notify say so.
+ */
+int pl_nl_link_mac(struct pl_nl *nl, int index, const uint8_t *mac,
+		   struct pl_err *err);
 
 /* -EEXIST when it is there. nodad: no duplicate address detection (IPv6). */
 int pl_nl_addr_add(struct pl_nl *nl, int index, const struct pl_prefix *addr,
 		   bool nodad, struct pl_err *err);
 int pl_nl_addr_del(struct pl_nl *nl, int index, const struct pl_prefix *addr,
 		   struct pl_err *err);
+/*
+ * Duplicate address detection of the link's IPv6 addresses: 0 when it is
+ * through, 1 while it is not, -EADDRINUSE when one of them is another's.
+ */
+int pl_nl_addr_settled(struct pl_nl *nl, int index, struct pl_err *err);
 /* index 0: of every link. */
 int pl_nl_addr_each(struct pl_nl *nl, int index,
 		    int (*fn)(const struct pl_prefix *addr, void *arg),

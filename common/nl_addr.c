@@ -19,6 +19,13 @@ static int change(struct pl_nl *nl, int type, int flags, int index,
 	pl_nlreq_init(&r, type, flags, &ifa, sizeof(ifa));
 	pl_nlreq_addr(&r, IFA_LOCAL, &addr->addr);
 	pl_nlreq_addr(&r, IFA_ADDRESS, &addr->addr);
+	/* A /31 and a /32 have none. */
+	if (type == RTM_NEWADDR && addr->addr.family == AF_INET &&
+	    addr->len < 31) {
+		struct pl_addr last = pl_prefix_last(addr);
+
+		pl_nlreq_addr(&r, IFA_BROADCAST, &last);
+	}
 	if (ifa_flags)
 		pl_nlreq_u32(&r, IFA_FLAGS, ifa_flags);
 	rc = pl_nl_ack(nl, &r, err);
@@ -79,6 +86,39 @@ static int walk(struct pl_nl *nl, struct addr_walk *w, struct pl_err *err)
 
 	pl_nlreq_init(&r, RTM_GETADDR, 0, &ifa, sizeof(ifa));
 	return pl_nl_dump(nl, &r, RTM_NEWADDR, walk_addr, w, err);
+}
+
+static int settling(const struct nlmsghdr *h, void *arg)
+{
+	struct nlattr *tb[IFA_MAX + 1];
+	struct ifaddrmsg *ifa = NLMSG_DATA(h);
+	int *state = arg;
+	uint32_t flags;
+
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(*ifa), tb, IFA_MAX,
+			NULL) < 0)
+		return -EPROTO;
+	flags = tb[IFA_FLAGS] ? pl_nla_u32(tb[IFA_FLAGS]) : ifa->ifa_flags;
+	if (flags & IFA_F_DADFAILED)
+		return -EADDRINUSE;
+	if (flags & IFA_F_TENTATIVE)
+		*state = 1;
+	return 0;
+}
+
+int pl_nl_addr_settled(struct pl_nl *nl, int index, struct pl_err *err)
+{
+	struct ifaddrmsg ifa = { .ifa_family = AF_INET6,
+				 .ifa_index = (uint32_t)index };
+	struct pl_nlreq r;
+	int state = 0, rc;
+
+	pl_nlreq_init(&r, RTM_GETADDR, 0, &ifa, sizeof(ifa));
+	rc = pl_nl_dump(nl, &r, RTM_NEWADDR, settling, &state, err);
+	if (rc == -EADDRINUSE)
+		pl_err_set(err, EADDRINUSE, "another machine on the network "
+			   "has an IPv6 address of link %d", index);
+	return rc < 0 ? rc : state;
 }
 
 struct each {

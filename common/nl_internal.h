@@ -81,6 +81,8 @@ uint16_t pl_nla_be16(const struct nlattr *a);
 uint32_t pl_nla_u32(const struct nlattr *a);
 void pl_nla_str(const struct nlattr *a, char *buf, size_t size);
 bool pl_nla_mac(const struct nlattr *a, uint8_t *mac);
+/* IFLA_INFO_SLAVE_DATA of a bridge's port */
+void pl_nla_port(const struct nlattr *data, struct pl_link *l);
 void pl_nla_addr(const struct nlattr *a, int family, struct pl_addr *out);
 
 #endif

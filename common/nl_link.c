@@ -44,6 +44,7 @@ static void parse_vxlan(const struct nlattr *data, struct pl_vxlan *v)
 static void parse_kind(const struct nlattr *info, const struct want *w)
 {
 	struct nlattr *tb[IFLA_INFO_MAX + 1];
+	char slave[16];
 
 	if (!info || nla_parse_nested(tb, IFLA_INFO_MAX,
 				      (struct nlattr *)info, NULL) < 0)
@@ -51,6 +52,9 @@ static void parse_kind(const struct nlattr *info, const struct want *w)
 	pl_nla_str(tb[IFLA_INFO_KIND], w->link->kind, sizeof(w->link->kind));
 	if (w->vxlan && strcmp(w->link->kind, "vxlan") == 0)
 		parse_vxlan(tb[IFLA_INFO_DATA], w->vxlan);
+	pl_nla_str(tb[IFLA_INFO_SLAVE_KIND], slave, sizeof(slave));
+	if (strcmp(slave, "bridge") == 0)
+		pl_nla_port(tb[IFLA_INFO_SLAVE_DATA], w->link);
 }
 
 static int parse_link(const struct nlmsghdr *h, void *arg)
@@ -276,7 +280,7 @@ int pl_nl_veth_add(struct pl_nl *nl, const struct pl_veth *v,
 	if (v->up)
 		ifi.ifi_flags = ifi.ifi_change = IFF_UP;
 	pl_nlreq_init(&r, RTM_NEWLINK, CREATE, &ifi, sizeof(ifi));
-	put_common(&r, v->name, v->mtu, NULL);
+	put_common(&r, v->name, v->mtu, v->own_mac);
 	put_queues(&r, v);
 	if (v->master)
 		pl_nlreq_u32(&r, IFLA_MASTER, (uint32_t)v->master);

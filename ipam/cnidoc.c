@@ -154,13 +154,13 @@ int pl_cni_gc_valid(const cJSON *netconf, const cJSON **list,
 		    struct pl_err *err)
 {
 	const char *key = "cni.dev/valid-attachments";
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(netconf, key);
+	const cJSON *v = pl_json_member(netconf, key);
 	const cJSON *e;
 	int i = 0;
 
 	if (!v) {
 		key = "cni.dev/attachments";
-		v = cJSON_GetObjectItemCaseSensitive(netconf, key);
+		v = pl_json_member(netconf, key);
 	}
 	if (!v)
 		return pl_cni_err(err, PL_CNI_INVALID_CONFIG,
@@ -235,7 +235,7 @@ static const struct {
 
 static bool copy_key(cJSON *to, const cJSON *from, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(from, key);
+	const cJSON *v = pl_json_member(from, key);
 	cJSON *copy;
 
 	if (!v || cJSON_IsNull(v))

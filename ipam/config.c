@@ -232,7 +232,7 @@ static int read_ranges(struct parse *p, const cJSON *netconf, const cJSON *ipam)
 		return -EINVAL;
 	if (add_sets(p, extra, "runtimeConfig.ipRanges") < 0)
 		return -EINVAL;
-	if (cJSON_GetObjectItemCaseSensitive(ipam, "subnet") &&
+	if (pl_json_member(ipam, "subnet") &&
 	    (add_range(p, ipam, "ipam") < 0 || end_set(p, "ipam") < 0))
 		return -EINVAL;
 	if (add_sets(p, sets, "ipam.ranges") < 0)

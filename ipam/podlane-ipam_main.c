@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/util.h"
 #include "ipam/cni.h"
 #include "ipam/ipam.h"
@@ -59,14 +60,13 @@ static int cmd_del(const struct pl_cni_env *env, const struct pl_cni_conf *conf,
 static size_t own_addrs(const struct pl_cni_conf *conf,
 			const struct pl_ipam_config *cfg, struct pl_addr *addrs)
 {
-	const cJSON *prev = cJSON_GetObjectItemCaseSensitive(conf->json,
-							     "prevResult");
-	const cJSON *ips = cJSON_GetObjectItemCaseSensitive(prev, "ips"), *e;
+	const cJSON *prev = pl_json_member(conf->json, "prevResult");
+	const cJSON *ips = pl_json_member(prev, "ips"), *e;
 	size_t n = 0;
 
 	cJSON_ArrayForEach(e, ips) {
 		const char *text = cJSON_GetStringValue(
-			cJSON_GetObjectItemCaseSensitive(e, "address"));
+			pl_json_member(e, "address"));
 		struct pl_prefix p;
 
 		if (!text || pl_prefix_parse(text, &p) < 0)
@@ -117,9 +117,9 @@ static int cmd_gc(const struct pl_cni_env *env, const struct pl_cni_conf *conf,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	cJSON_ArrayForEach(e, list) {
 		keys[n].container_id = cJSON_GetStringValue(
-			cJSON_GetObjectItemCaseSensitive(e, "containerID"));
+			pl_json_member(e, "containerID"));
 		keys[n++].ifname = cJSON_GetStringValue(
-			cJSON_GetObjectItemCaseSensitive(e, "ifname"));
+			pl_json_member(e, "ifname"));
 	}
 	return pl_ipam_gc(&where, keys, n, NULL, err);
 }
@@ -171,7 +171,10 @@ int main(void)
 			PL_CNI_VERSION_LATEST ". See podlane-ipam(8).\n");
 		return 0;
 	}
-	if (rc == 0)
+	/* For the version of the error document. */
+	if (rc < 0)
+		pl_cni_conf_read(STDIN_FILENO, PL_CNI_VERSION, &conf, NULL);
+	else
 		rc = pl_cni_conf_read(STDIN_FILENO, env.cmd, &conf, &err);
 	if (rc == 0)
 		rc = commands[env.cmd](&env, &conf, &err);

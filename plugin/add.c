@@ -27,7 +27,7 @@
 struct add {
 	struct pl_call *c;
 	int netns, agent;		/* descriptors; agent -1: none */
-	struct pl_nl host;
+	struct pl_nl host, inside;	/* inside: the pod's namespace */
 	struct pl_record rec;
 	char host_name[PL_IFNAME_BYTES];
 	uint32_t agent_mtu;		/* 0: not said */
@@ -280,7 +280,8 @@ static int step_pair(struct add *a, struct pl_err *err)
 
 static int step_pod(struct add *a, struct pl_err *err)
 {
-	return pl_wire_pod(a->netns, a->c->at.ifname, &a->result, &a->pod, err);
+	return pl_wire_pod(a->netns, a->c->at.ifname, &a->c->conf, &a->result,
+			   &a->inside, &a->pod, err);
 }
 
 static int step_gateway(struct add *a, struct pl_err *err)
@@ -288,6 +289,14 @@ static int step_gateway(struct add *a, struct pl_err *err)
 	if (!a->c->conf.is_gateway)
 		return 0;
 	return pl_wire_gateway(&a->host, &a->c->conf, &a->br, &a->result, err);
+}
+
+static int step_announce(struct add *a, struct pl_err *err)
+{
+	(void)err;
+	if (a->result.n_ips)
+		pl_wire_announce(&a->host, &a->port, &a->inside, &a->pod);
+	return 0;
 }
 
 static int add_if(struct pl_result *r, const struct pl_link *l,
@@ -450,6 +459,7 @@ static const struct step {
 	{ STANDALONE, step_gateway, NULL },
 	{ STANDALONE, step_interfaces, NULL },
 	{ BOTH, step_registered, NULL },
+	{ STANDALONE, step_announce, NULL },
 	{ BOTH, step_done, NULL },
 	{ BOTH, step_print, NULL },
 };
@@ -487,6 +497,7 @@ int pl_cmd_add(struct pl_call *c, struct pl_err *err)
 
 	pl_record_close(&a.rec);
 	pl_result_fini(&a.result);
+	pl_nl_close(&a.inside);
 	pl_nl_close(&a.host);
 	pl_close_fd(&a.agent);
 	pl_close_fd(&a.netns);

@@ -90,6 +90,17 @@ static int check_record(struct check *k, bool *chained, struct pl_err *err)
 
 /* --- links --- */
 
+/* What the configuration asks of the port; more may have been set. */
+static int check_port_flags(const struct pl_conf *c, const struct pl_link *l,
+			    struct pl_err *err)
+{
+	if (c->hairpin && !(l->port_flags & PL_PORT_HAIRPIN))
+		return failed(err, "%s is not in hairpin mode", l->name);
+	if (c->isolated && !(l->port_flags & PL_PORT_ISOLATED))
+		return failed(err, "%s is not isolated", l->name);
+	return 0;
+}
+
 static int check_port(struct check *k, struct pl_err *err)
 {
 	const char *bridge = k->c->conf.bridge;
@@ -104,7 +115,9 @@ static int check_port(struct check *k, struct pl_err *err)
 		return failed(err, "%s is not in bridge %s", name, bridge);
 	if (!(k->port.flags & br.flags & IFF_UP))
 		return failed(err, "%s or bridge %s is down", name, bridge);
-	return 0;
+	if (k->c->conf.promisc && !(br.flags & IFF_PROMISC))
+		return failed(err, "bridge %s is not promiscuous", bridge);
+	return check_port_flags(&k->c->conf, &k->port, err);
 }
 
 static int check_link(struct check *k, struct pl_err *err)
@@ -118,7 +131,7 @@ static int check_link(struct check *k, struct pl_err *err)
 	if (strcmp(l->kind, "veth") || l->peer_index != k->port.index ||
 	    k->port.peer_index != l->index)
 		return failed(err, "the pod's %s is not ours", ifname);
-	if (!(l->flags & IFF_UP))
+	if (!(l->flags & IFF_UP) && !k->c->conf.leave_pod_down)
 		return failed(err, "the pod's %s is down", ifname);
 	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", l->mac[0],
 		 l->mac[1], l->mac[2], l->mac[3], l->mac[4], l->mac[5]);

@@ -24,6 +24,10 @@ static const struct flag flags[] = {
 	{ "forceAddress", offsetof(struct pl_conf, force_address) },
 	{ "hairpinMode", offsetof(struct pl_conf, hairpin) },
 	{ "promiscMode", offsetof(struct pl_conf, promisc) },
+	{ "portIsolation", offsetof(struct pl_conf, isolated) },
+	{ "enabledad", offsetof(struct pl_conf, dad) },
+	{ "disableContainerInterface",
+	  offsetof(struct pl_conf, leave_pod_down) },
 };
 
 static const struct flag texts[] = {
@@ -38,10 +42,7 @@ static const struct unbuilt {
 	const char *key;
 } unbuilt[] = {
 	{ "", "ipMasq" },
-	{ "", "enabledad" },
 	{ "", "macspoofchk" },
-	{ "", "portIsolation" },
-	{ "", "disableContainerInterface" },
 	{ "", "vlan" },
 	{ "", "vlanTrunk" },
 	{ "", "lanes" },
@@ -68,8 +69,8 @@ static int check_unbuilt(const cJSON *json, struct pl_err *err)
 		const cJSON *in = json;
 
 		if (*u->in)
-			in = cJSON_GetObjectItemCaseSensitive(json, u->in);
-		if (asks(cJSON_GetObjectItemCaseSensitive(in, u->key)))
+			in = pl_json_member(json, u->in);
+		if (asks(pl_json_member(in, u->key)))
 			return pl_cni_err(err, PL_CNI_UNSUPPORTED_FIELD,
 					  "%s%s%s is not supported by this "
 					  "version of podlane; remove it",
@@ -148,6 +149,19 @@ static int parse_ipam(const cJSON *json, struct pl_conf *c, struct pl_err *err)
 	return 0;
 }
 
+static int check_together(const struct pl_conf *c, struct pl_err *err)
+{
+	if (c->hairpin && c->promisc)
+		return pl_err_set(err, EINVAL, "hairpinMode and promiscMode "
+				  "exclude each other: a pod would get its own "
+				  "frames twice; remove one");
+	if (c->leave_pod_down && *c->ipam_type)
+		return pl_err_set(err, EINVAL, "disableContainerInterface "
+				  "leaves nothing that could have an address; "
+				  "remove it or ipam");
+	return 0;
+}
+
 static int parse_mac(const char *s, uint8_t *mac)
 {
 	unsigned int v[6];
@@ -219,6 +233,8 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 		rc = PL_MIN(pl_json_obj(json, "", "dns", &c->dns, err), 0);
 	if (!strict)
 		return 0;
+	if (rc == 0)
+		rc = check_together(c, err);
 	if (rc == 0 && !c->prev)
 		rc = find_mac(json, args, c, err);
 	return rc == 0 ? check_unbuilt(json, err) : rc;

@@ -29,6 +29,9 @@ struct pl_conf {
 	bool is_default_gateway;
 	bool force_address;
 	bool hairpin, promisc;
+	bool isolated;			/* portIsolation */
+	bool dad;			/* enabledad */
+	bool leave_pod_down;		/* disableContainerInterface */
 	uint32_t mtu;			/* 0: not said */
 	bool agent_required;
 	const char *agent_socket, *state_dir;

@@ -91,7 +91,10 @@ int main(void)
 		fputs(ABOUT, stderr);
 		return 0;
 	}
-	if (rc == 0)
+	/* Even then: for the version of the error document. */
+	if (rc < 0)
+		pl_cni_conf_read(STDIN_FILENO, PL_CNI_VERSION, &c.doc, NULL);
+	else
 		rc = run(&c, &err);
 	if (rc < 0)
 		pl_cni_print_err(STDOUT_FILENO, c.doc.version_text, &err, NULL);

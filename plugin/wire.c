@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_bridge.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/netns.h"
@@ -17,6 +19,11 @@
 #define LO_INDEX 1
 /* Addresses that forceAddress removes from a bridge at most. */
 #define CLASHES_MAX 64
+/* Duplicate address detection takes a second or two. */
+#define DAD_WAIT_MS 10000
+#define DAD_STEP_MS 20
+#define PORT_WAIT_US 100000
+#define PORT_STEP_US 100
 
 static int random_mac(uint8_t *mac, struct pl_err *err)
 {
@@ -46,6 +53,19 @@ static int set_sysctl(const char *path, char value, struct pl_err *err)
 
 /* --- the bridge --- */
 
+/* Pods are on that link: none of them shall make routes for the node. */
+static int ignore_ra(const char *bridge, struct pl_err *err)
+{
+	char path[80];
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/accept_ra",
+		 bridge);
+	rc = set_sysctl(path, '0', err);
+	/* A kernel without IPv6, or another ADD has removed the bridge. */
+	return rc == -ENOENT ? 0 : rc;
+}
+
 static int find_or_make(struct pl_nl *host, const char *name, uint32_t mtu,
 			struct pl_link *br, struct pl_err *err)
 {
@@ -62,6 +82,8 @@ static int find_or_make(struct pl_nl *host, const char *name, uint32_t mtu,
 	rc = random_mac(mac, err);
 	if (rc == 0)
 		rc = pl_nl_bridge_add(host, name, mtu, mac, err);
+	if (rc == 0)
+		rc = ignore_ra(name, err);
 	if (rc == 0 || rc == -EEXIST)
 		rc = pl_nl_link_get(host, name, br, err);
 	return rc;
@@ -91,30 +113,35 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 		 const struct pl_wire_pair *pair, const struct pl_link *br,
 		 struct pl_link *port, struct pl_err *err)
 {
-	uint8_t mac[6];
+	unsigned int flags = (c->hairpin ? PL_PORT_HAIRPIN : 0) |
+			     (c->isolated ? PL_PORT_ISOLATED : 0);
+	uint8_t mac[6], own_mac[6];
 	struct pl_veth v = { .name = pair->host_name,
 			     .peer_name = pair->pod_name,
 			     .peer_netns_fd = pair->netns_fd,
 			     .mtu = pair->mtu,
 			     .mac = c->has_mac ? c->mac : mac,
+			     .own_mac = own_mac,
 			     .master = br->index,
 			     .up = true,
 			     .queues = 1 };
 	int rc = random_mac(mac, err);
 
+	if (rc == 0)
+		rc = random_mac(own_mac, err);
 	/*
 	 * One queue: the kernel would make one per CPU, each with its folders
 	 * in sysfs, and a pair that has neither a queueing discipline nor XDP
 	 * does not use more than one.
 	 *
-	 * A MAC in the request: then nobody "improves" it later (udev).
+	 * MACs in the request: then nobody "improves" them later (udev).
 	 */
 	if (rc == 0)
 		rc = pl_nl_veth_add(host, &v, err);
 	if (rc == 0)
 		rc = pl_nl_link_get(host, pair->host_name, port, err);
-	if (rc == 0 && c->hairpin)
-		rc = pl_nl_port_hairpin(host, port->index, true, err);
+	if (rc == 0 && flags)
+		rc = pl_nl_port_set(host, port->index, flags, err);
 	return rc;
 }
 
@@ -129,16 +156,40 @@ static bool has_family(const struct pl_result *r, int family)
 	return false;
 }
 
-/* Some runtimes make pods without IPv6 and expect the plugin to turn it on. */
-static int enable_ipv6(const char *ifname, struct pl_err *err)
-{
-	const char *names[] = { "lo", ifname };
-	char path[80];
+/*
+ * Some runtimes make pods without IPv6 and expect the plugin to turn it on.
+ * Without enabledad no address waits, the link-local one neither. What is
+ * announced is asked for by pl_wire_announce.
+ */
+static const struct pod_sysctl {
+	int family;
+	const char *link;	/* NULL: the pod's interface */
+	const char *name;
+	char value, value_dad;	/* with enabledad; 0: leave it */
+} pod_sysctls[] = {
+	{ AF_INET, NULL, "arp_notify", '1', '1' },
+	{ AF_INET6, "lo", "disable_ipv6", '0', '0' },
+	{ AF_INET6, NULL, "disable_ipv6", '0', '0' },
+	{ AF_INET6, NULL, "ndisc_notify", '1', '1' },
+	{ AF_INET6, NULL, "accept_dad", '0', '1' },
+	/* Else a hairpin's echo of a probe counts as an answer. */
+	{ AF_INET6, NULL, "enhanced_dad", 0, '1' },
+};
 
-	for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path),
-			 "/proc/sys/net/ipv6/conf/%s/disable_ipv6", names[i]);
-		if (set_sysctl(path, '0', err) < 0)
+static int set_pod_sysctls(const char *ifname, const struct pl_conf *c,
+			   const struct pl_result *r, struct pl_err *err)
+{
+	for (size_t i = 0; i < PL_ARRAY_SIZE(pod_sysctls); i++) {
+		const struct pod_sysctl *s = &pod_sysctls[i];
+		char value = c->dad ? s->value_dad : s->value;
+		char path[96];
+
+		if (!value || !has_family(r, s->family))
+			continue;
+		snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/%s",
+			 s->family == AF_INET6 ? "ipv6" : "ipv4",
+			 s->link ? s->link : ifname, s->name);
+		if (set_sysctl(path, value, err) < 0)
 			return -err->code;
 	}
 	return 0;
@@ -177,40 +228,84 @@ static int add_route(struct pl_nl *nl, int index, const struct pl_result *r,
 	return rc == -EEXIST ? 0 : rc;
 }
 
+/* Until duplicate address detection is through. */
+static int settle(struct pl_nl *nl, int index, struct pl_err *err)
+{
+	struct timespec step = { .tv_nsec = DAD_STEP_MS * 1000000L };
+	int rc = pl_nl_addr_settled(nl, index, err);
+
+	for (int i = 0; rc > 0 && i < DAD_WAIT_MS / DAD_STEP_MS; i++) {
+		nanosleep(&step, NULL);
+		rc = pl_nl_addr_settled(nl, index, err);
+	}
+	if (rc > 0)
+		rc = pl_err_set(err, ETIMEDOUT, "the pod's IPv6 addresses are "
+				"still tentative after %d s",
+				DAD_WAIT_MS / 1000);
+	return rc;
+}
+
 static int configure(struct pl_nl *nl, const char *ifname,
-		     const struct pl_result *r, struct pl_link *pod,
-		     struct pl_err *err)
+		     const struct pl_conf *c, const struct pl_result *r,
+		     struct pl_link *pod, struct pl_err *err)
 {
 	int rc = pl_nl_link_set(nl, LO_INDEX, -1, 0, 1, err);
 
 	if (rc == 0)
 		rc = pl_nl_link_get(nl, ifname, pod, err);
-	if (rc == 0 && has_family(r, AF_INET6))
-		rc = enable_ipv6(ifname, err);
+	if (rc < 0 || c->leave_pod_down)
+		return rc;
+	rc = set_pod_sysctls(ifname, c, r, err);
 	if (rc == 0)
 		rc = pl_nl_link_set(nl, pod->index, -1, 0, 1, err);
 	for (size_t i = 0; rc == 0 && i < r->n_ips; i++)
-		rc = pl_nl_addr_add(nl, pod->index, &r->ips[i].addr, true, err);
+		rc = pl_nl_addr_add(nl, pod->index, &r->ips[i].addr, !c->dad,
+				    err);
 	for (size_t i = 0; rc == 0 && i < r->n_routes; i++)
 		rc = add_route(nl, pod->index, r, &r->routes[i], err);
 	return rc;
 }
 
-int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_result *r,
+int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_conf *c,
+		const struct pl_result *r, struct pl_nl *nl,
 		struct pl_link *pod, struct pl_err *err)
 {
-	struct pl_nl nl;
 	int home, rc = pl_netns_enter(netns_fd, &home, err);
 
 	if (rc < 0)
 		return rc;
-	rc = pl_nl_open(&nl, -1, err);
-	if (rc == 0) {
-		rc = configure(&nl, ifname, r, pod, err);
-		pl_nl_close(&nl);
-	}
+	rc = pl_nl_open(nl, -1, err);
+	if (rc == 0)
+		rc = configure(nl, ifname, c, r, pod, err);
 	pl_netns_leave(home);
+	if (rc == 0 && c->dad && has_family(r, AF_INET6))
+		rc = settle(nl, pod->index, err);
 	return rc;
+}
+
+/* 1: frames go through the bridge's port, 0: not yet. */
+static int port_forwards(struct pl_nl *host, int index)
+{
+	struct pl_link port;
+
+	if (pl_nl_link_by_index(host, index, &port, NULL) < 0)
+		return 1;
+	/* A spanning tree makes it wait for half a minute; we do not. */
+	return port.port_state != BR_STATE_DISABLED;
+}
+
+void pl_wire_announce(struct pl_nl *host, const struct pl_link *port,
+		      struct pl_nl *nl, const struct pl_link *pod)
+{
+	struct timespec step = { .tv_nsec = PORT_STEP_US * 1000L };
+
+	/* The kernel learns of a new pair's carrier in a work queue. */
+	for (int i = 0; i < PORT_WAIT_US / PORT_STEP_US; i++) {
+		if (port_forwards(host, port->index))
+			break;
+		nanosleep(&step, NULL);
+	}
+	pl_nl_link_mac(nl, pod->index, pod->mac, NULL);
 }
 
 /* --- the gateway --- */

@@ -37,12 +37,22 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 		 struct pl_link *port, struct pl_err *err);
 
 /*
- * In the pod's namespace: lo up, the interface up, addresses, routes. A route
- * without gw goes by the gateway of the first address of its family. *pod is
- * the interface.
+ * In the pod's namespace: lo up, the interface up (not with
+ * disableContainerInterface), addresses, routes. A route without gw goes by the
+ * gateway of the first address of its family. *pod is the interface; nl is
+ * opened in the namespace, to be closed by the caller.
  */
-int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_result *r,
+int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_conf *c,
+		const struct pl_result *r, struct pl_nl *nl,
 		struct pl_link *pod, struct pl_err *err);
+
+/*
+ * Tell the neighbours where the pod's addresses are now: some may know another
+ * MAC for them, of a pod that is gone. nl and pod as from pl_wire_pod. Best
+ * effort; waits a little for the bridge to let frames through.
+ */
+void pl_wire_announce(struct pl_nl *host, const struct pl_link *port,
+		      struct pl_nl *nl, const struct pl_link *pod);
 
 /*
  * The bridge gets r's gateways as its addresses; forwarding is on; the node

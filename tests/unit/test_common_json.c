@@ -69,6 +69,42 @@ static void parse_exact(void **state)
 	free(text);
 }
 
+/* As Go's decoder has it; see also the test against a program in Go. */
+static void members(void **state)
+{
+	static const struct {
+		const char *text;
+		int want;		/* of "mtu"; -1: absent, -2: null */
+	} t[] = {
+		{ "{\"mtu\":1}", 1 },
+		{ "{\"MTU\":1}", 1 },
+		{ "{\"mtu\":1,\"MTU\":2}", 2 },
+		{ "{\"MTU\":2,\"mtu\":1}", 1 },
+		{ "{\"mtu\":1,\"mtu\":2}", 2 },
+		{ "{\"mtu\":1,\"MTU\":null}", 1 },
+		{ "{\"MTU\":null,\"mtu\":1}", 1 },
+		{ "{\"Mtu\":null}", -2 },
+		{ "{\"mtus\":1,\"mt\":1,\"\":1}", -1 },
+		{ "[1]", -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < PL_ARRAY_SIZE(t); i++) {
+		cJSON *j = parse(t[i].text);
+		const cJSON *m = pl_json_member(j, "mtu");
+		int64_t v = -1;
+		int is = !m ? -1 : cJSON_IsNull(m) ? -2 : m->valueint;
+
+		if (is != t[i].want)
+			fail_msg("%s: %d", t[i].text, is);
+		assert_int_equal(pl_json_int(j, "", "mtu", 0, 9, &v, NULL),
+				 t[i].want >= 0);
+		assert_int_equal(v, t[i].want >= 0 ? t[i].want : -1);
+		cJSON_Delete(j);
+	}
+	assert_null(pl_json_member(NULL, "mtu"));
+}
+
 static void deep(void **state)
 {
 	char text[20001];
@@ -103,7 +139,7 @@ static void getters(void **state)
 	s = "unset";
 	assert_int_equal(pl_json_str(j, "", "none", &s, NULL), 0);
 	assert_int_equal(pl_json_str(j, "", "n", &s, NULL), 0);
-	assert_int_equal(pl_json_str(j, "", "S", &s, NULL), 0);
+	assert_int_equal(pl_json_str(j, "", "ss", &s, NULL), 0);
 	assert_string_equal(s, "unset");
 }
 
@@ -179,6 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parse_errors), cmocka_unit_test(parse_exact),
+		cmocka_unit_test(members),
 		cmocka_unit_test(deep),		cmocka_unit_test(getters),
 		cmocka_unit_test(wrong_types),	cmocka_unit_test(only),
 		cmocka_unit_test(load),

@@ -86,7 +86,10 @@ static void test_bad(void **state)
 		{ "{\"runtimeConfig\":{\"mac\":\"03:00:00:00:00:01\"}}",
 		  "MAC" },
 		{ "{\"ipMasq\":true}", "ipMasq" },
-		{ "{\"enabledad\":true}", "enabledad" },
+		{ "{\"promiscMode\":true,\"hairpinMode\":true}",
+		  "exclude" },
+		{ "{\"disableContainerInterface\":true,\"ipam\":{\"type\":"
+		  "\"x\"}}", "disableContainerInterface" },
 		{ "{\"vlan\":5}", "vlan" },
 		{ "{\"vlanTrunk\":[{}]}", "vlanTrunk" },
 		{ "{\"runtimeConfig\":{\"portMappings\":[{}]}}",
