@@ -165,6 +165,9 @@ static int write_agent_conf(const struct ps_cluster *c, unsigned int n,
 	cJSON_AddStringToObject(registry, "file", path);
 	pl_format(path, sizeof(path), "%s/n%u/state", c->dir, n);
 	cJSON_AddStringToObject(doc, "stateDir", path);
+	if (c->congestion)
+		cJSON_AddStringToObject(cJSON_AddObjectToObject(doc, "carrier"),
+					"congestionControl", c->congestion);
 	snprintf(name, sizeof(name), "n%u/agent.json", n);
 	return ps_cluster_save(c, name, doc, err);
 }
@@ -196,17 +199,24 @@ static void exec_agent(const struct ps_cluster *c, unsigned int n, int ns,
 	_exit(127);
 }
 
-static bool agent_serves(const struct ps_cluster *c, unsigned int n)
+static int ask_agent(const struct ps_cluster *c, unsigned int n,
+		     const char *op, cJSON **answer, struct pl_err *err)
 {
 	pl_auto_json *req = cJSON_CreateObject();
 	char path[PS_FILE_BYTES];
 	pl_auto_fd fd = -1;
+	int rc;
 
-	cJSON_AddStringToObject(req, "op", "status");
+	cJSON_AddStringToObject(req, "op", op);
 	pl_format(path, sizeof(path), "%s/n%u/run/%s", c->dir, n,
 		  PL_AGENT_SOCKET);
-	return pl_agent_open(path, &fd, NULL) == 0 &&
-	       pl_agent_call(fd, req, -1, NULL, NULL) == 0;
+	rc = pl_agent_open(path, &fd, err);
+	return rc < 0 ? rc : pl_agent_call(fd, req, -1, answer, err);
+}
+
+static bool agent_serves(const struct ps_cluster *c, unsigned int n)
+{
+	return ask_agent(c, n, "status", NULL, NULL) == 0;
 }
 
 /* The last line of what the agent logged. */
@@ -382,6 +392,28 @@ int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
 			ps_outcome_list(list, size, name);
 	}
 	return rc;
+}
+
+int ps_cluster_carrier(const struct ps_cluster *c, char *list, size_t size,
+		       struct pl_err *err)
+{
+	list[0] = '\0';
+	for (unsigned int n = 1; n <= PS_NODES; n++) {
+		pl_auto_json *answer = NULL;
+		const cJSON *node;
+		int rc = ask_agent(c, n, "nodes", &answer, err);
+
+		if (rc < 0)
+			return rc;
+		cJSON_ArrayForEach(node, cJSON_GetObjectItem(answer, "nodes")) {
+			const cJSON *name = cJSON_GetObjectItem(node,
+						"congestionControl");
+
+			if (cJSON_IsString(name))
+				ps_outcome_list(list, size, name->valuestring);
+		}
+	}
+	return 0;
 }
 
 int ps_cluster_fini(struct ps_cluster *c, struct pl_err *err)

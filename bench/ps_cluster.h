@@ -76,6 +76,10 @@ int ps_cluster_pod_add(struct ps_cluster *c, unsigned int node,
 int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
 			  struct pl_err *err);
 
+/* What the agents' connections to each other use, as they say. */
+int ps_cluster_carrier(const struct ps_cluster *c, char *list, size_t size,
+		       struct pl_err *err);
+
 /* -ECHILD when an agent has died: names it and says why. */
 int ps_cluster_check(struct ps_cluster *c, struct pl_err *err);
 

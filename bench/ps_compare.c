@@ -155,6 +155,11 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 	if (rc == 0)
 		rc = ps_cluster_congestion(&b->cluster, b->machine.congestion,
 					   sizeof(b->machine.congestion), err);
+	if (rc == 0)
+		rc = ps_cluster_carrier(&b->cluster,
+					b->machine.carrier_congestion,
+					sizeof(b->machine.carrier_congestion),
+					err);
 	return rc;
 }
 

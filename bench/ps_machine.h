@@ -14,7 +14,7 @@ struct ps_machine {
 	unsigned int cores;		/* that this process may use */
 	char qdisc[32];			/* default of the network devices */
 	/* Of TCP: what namespaces have, and the overlay's sockets used. */
-	char congestion[64], overlay_congestion[64];
+	char congestion[64], overlay_congestion[64], carrier_congestion[64];
 	double memory_bytes_per_s;	/* ps_memory_bandwidth() */
 	/* Plain TCP streams over the overlay; 0: not measured. */
 	struct ps_raw_rate {

@@ -98,6 +98,7 @@ static void add_machine(cJSON *doc, const struct ps_bench *b)
 	tcp = cJSON_AddObjectToObject(o, "congestion_control");
 	add_text(tcp, "sysctl", m->congestion);
 	add_text(tcp, "overlay_sockets", m->overlay_congestion);
+	add_text(tcp, "carrier", m->carrier_congestion);
 	add_text(o, "default_qdisc", m->qdisc);
 	add(o, "memory_bytes_per_s",
 	    m->memory_bytes_per_s ? m->memory_bytes_per_s : NAN);

@@ -79,10 +79,12 @@ static void raw_share(const struct ps_bench *b, const struct ps_result *r,
 
 static void tcp(const struct ps_machine *m, FILE *out)
 {
-	fprintf(out, "TCP         congestion control %s in all namespaces%s%s, "
+	fprintf(out, "TCP         congestion control %s in all namespaces%s%s%s%s, "
 		"default qdisc %s\n", m->congestion,
 		m->overlay_congestion[0] ? ", of the overlay's sockets " : "",
-		m->overlay_congestion, m->qdisc[0] ? m->qdisc : "unknown");
+		m->overlay_congestion,
+		m->carrier_congestion[0] ? ", of the tcp carrier " : "",
+		m->carrier_congestion, m->qdisc[0] ? m->qdisc : "unknown");
 }
 
 static void notes(const struct ps_bench *b, const struct ps_result *r,

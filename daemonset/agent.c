@@ -128,6 +128,7 @@ static int remote_start(struct pl_agent *a, struct pl_err *err)
 		.carrier = conf->carrier,
 		.port = conf->port,
 		.connections = (int)conf->connections,
+		.congestion = conf->congestion,
 		.registry = pl_agent_registry(a),
 	};
 	int rc = pl_remote_create(&cfg, &a->remote, err);

@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "daemonset/overlay.h"
 #include "daemonset/registry.h"
+#include "rdma/carrier.h"
 
 /* What one pod may have. */
 struct pl_limits {
@@ -33,6 +34,7 @@ struct pl_agent_conf {
 	char carrier[16];
 	uint16_t port;			/* 0: the registry's */
 	uint32_t connections;		/* 0: default */
+	char congestion[PL_CARRIER_CONGESTION_BYTES];
 	struct pl_limits limits;
 	enum pl_log_level log_level;
 };

@@ -143,6 +143,8 @@ static void add_remote_node(const struct pl_remote_node *n, void *arg)
 	if (!j)
 		return;
 	cJSON_AddStringToObject(j, "carrier", n->carrier);
+	if (*n->congestion)
+		cJSON_AddStringToObject(j, "congestionControl", n->congestion);
 	cJSON_AddStringToObject(j, "state", n->state);
 	add_num(j, "lanes", n->lanes);
 	add_num(j, "replicas", n->replicas);

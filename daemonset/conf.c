@@ -88,6 +88,22 @@ static int get_carrier(const cJSON *obj, const char *where,
 			 "%s", s);
 }
 
+/* Which ones there are, only the kernel knows. */
+static int get_congestion(const cJSON *obj, const char *where,
+			  const struct key *k, void *field, struct pl_err *err)
+{
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc <= 0)
+		return rc;
+	if (!*s || pl_format(field, PL_CARRIER_CONGESTION_BYTES, "%s", s) < 0)
+		return pl_err_set(err, EINVAL, "carrier.congestionControl must "
+				  "be \"auto\" or a name such as \"cubic\", "
+				  "not '%.200s'", s);
+	return rc;
+}
+
 static int get_level(const cJSON *obj, const char *where, const struct key *k,
 		     void *field, struct pl_err *err)
 {
@@ -107,6 +123,8 @@ static const struct key keys[] = {
 	{ "registry", "file", get_path, AT(registry_file), 0, 0 },
 	{ "carrier", "type", get_carrier, AT(carrier), 0, 0 },
 	{ "carrier", "port", get_u16, AT(port), 1, 65535 },
+	{ "carrier", "congestionControl", get_congestion, AT(congestion), 0,
+	  0 },
 	{ "carrier", "connections", get_u32, AT(connections), 0, 64 },
 	{ "limits", "connections", get_u32, AT(limits.connections), 1,
 	  LIMIT_MAX },
@@ -121,6 +139,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 	*c = (struct pl_agent_conf){
 		.state_dir = PL_AGENT_STATE_DIR "/agent",
 		.carrier = "tcp",
+		.congestion = "auto",
 		.limits = { .connections = 256,
 			    .listeners = 256,
 			    .lanes = 4096,

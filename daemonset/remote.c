@@ -126,6 +126,7 @@ static int carrier_start(struct pl_remote *r, struct pl_err *err)
 	struct pl_carrier_config cfg = {
 		.node = r->node,
 		.connections = r->connections,
+		.congestion = r->congestion,
 		.base = r->base,
 		.cb = { .admit = admit_cb,
 			.up = up_cb,
@@ -146,8 +147,9 @@ static int carrier_start(struct pl_remote *r, struct pl_err *err)
 		return rc;
 	}
 	r->self = *self;
-	pl_info("carrier=%s: other nodes reach this one at port %u",
-		r->ops->name, r->carrier->port);
+	pl_info("carrier=%s: other nodes reach this one at port %u, "
+		"congestion control %s", r->ops->name, r->carrier->port,
+		r->carrier->congestion);
 	return 0;
 }
 
@@ -194,6 +196,7 @@ int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 	r->ops = ops;
 	r->port = cfg->port;
 	r->connections = cfg->connections;
+	r->congestion = cfg->congestion;
 	r->registry = cfg->registry;
 	rc = carrier_start(r, err);
 	if (rc < 0) {
@@ -247,6 +250,7 @@ void pl_remote_nodes(struct pl_remote *r,
 		const char *name = r->registry->nodes[i].name;
 		struct pl_remote_node out = { .name = name,
 					      .carrier = r->ops->name,
+					      .congestion = "",
 					      .state = "idle" };
 		struct pl_carrier_stats st = { 0 };
 		struct pl_rnode *n;
@@ -254,6 +258,8 @@ void pl_remote_nodes(struct pl_remote *r,
 
 		if (!strcmp(name, r->node))
 			continue;
+		if (r->carrier)
+			out.congestion = r->carrier->congestion;
 		HASH_FIND_STR(r->nodes, name, n);
 		if (n && n->is_up)
 			out.state = "up";

@@ -61,6 +61,8 @@ struct pl_remote_config {
 	const char *carrier;		/* "tcp" */
 	uint16_t port;			/* to listen on; 0: the registry's */
 	int connections;		/* per pair of nodes; 0: default */
+	/* See struct pl_carrier_config; outlives the remote part, or NULL. */
+	const char *congestion;
 	/* Never NULL; valid until the next pl_remote_update has returned. */
 	const struct pl_registry *registry;
 };
@@ -157,6 +159,7 @@ void pl_remote_region_gone(struct pl_remote *r, uint64_t region_id, bool died);
 struct pl_remote_node {
 	const char *name;
 	const char *carrier;
+	const char *congestion;		/* of the carrier; "": none */
 	const char *state;		/* "up", "down: REASON", "idle" */
 	uint32_t lanes;
 	uint32_t replicas;		/* of regions of that node, here */

@@ -187,6 +187,7 @@ struct pl_remote {
 	const struct pl_carrier_ops *ops;
 	uint16_t port;
 	int connections;
+	const char *congestion;
 	const struct pl_registry *registry;
 	struct pl_node self;
 	struct pl_carrier *carrier;	/* NULL: the registry lacks us */

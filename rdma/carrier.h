@@ -58,6 +58,7 @@ struct pl_carrier_peer;		/* one remote node */
 #define PL_PUT_WORDS_MAX 128u
 #define PL_CARRIER_MSG_MAX 4096u
 #define PL_CARRIER_NODE_BYTES 256	/* a node's name with its NUL */
+#define PL_CARRIER_CONGESTION_BYTES 17	/* TCP_CA_NAME_MAX and a NUL */
 
 struct pl_carrier_cb {
 	/*
@@ -93,6 +94,11 @@ struct pl_carrier_config {
 	uint16_t port;			/* 0: any, see struct pl_carrier */
 	int connections;		/* per pair of nodes; 0: default */
 	int dead_ms;			/* silent so long: down; 0: default */
+	/*
+	 * tcp: the congestion control of its connections. NULL or "auto": the
+	 * node's, unless that is bbr: then cubic, or reno where that is all.
+	 */
+	const char *congestion;
 	struct event_base *base;
 	struct pl_carrier_cb cb;
 	void *arg;			/* of the callbacks */
@@ -136,6 +142,7 @@ struct pl_carrier_ops {
 struct pl_carrier {
 	const struct pl_carrier_ops *ops;
 	uint16_t port;			/* that it listens on */
+	char congestion[PL_CARRIER_CONGESTION_BYTES];	/* tcp: in use */
 };
 
 struct pl_carrier_peer {

@@ -204,10 +204,13 @@ static void tcp_destroy(struct pl_carrier *base)
 	free(t);
 }
 
-static int start(struct pl_tcp_carrier *t, uint16_t port, struct pl_err *err)
+static int start(struct pl_tcp_carrier *t, uint16_t port,
+		 const char *congestion, struct pl_err *err)
 {
-	int rc = pl_tcp_listen(t, port, err);
+	int rc = pl_tcp_congestion_find(congestion, t->base.congestion, err);
 
+	if (rc == 0)
+		rc = pl_tcp_listen(t, port, err);
 	if (rc < 0)
 		return rc;
 	t->ev_listen = event_new(t->loop, t->listen_fd, EV_READ | EV_PERSIST,
@@ -250,7 +253,7 @@ static int tcp_create(const struct pl_carrier_config *cfg,
 	t->cb = cfg->cb;
 	t->arg = cfg->arg;
 	t->listen_fd = -1;
-	rc = start(t, cfg->port, err);
+	rc = start(t, cfg->port, cfg->congestion, err);
 	if (rc < 0) {
 		tcp_destroy(&t->base);
 		return rc;

@@ -221,6 +221,11 @@ bool pl_tcp_name_ok(const char *name, size_t size);
 struct pl_tcp_peer *pl_tcp_peer_new(struct pl_tcp_carrier *t,
 				    const char *node);
 
+/* tcp_congestion.c */
+/* What `want` (see struct pl_carrier_config) comes to on this node. */
+int pl_tcp_congestion_find(const char *want, char *name, struct pl_err *err);
+void pl_tcp_congestion_use(const struct pl_tcp_carrier *t, int fd);
+
 /* tcp_conn.c: sockets */
 int pl_tcp_listen(struct pl_tcp_carrier *t, uint16_t port,
 		  struct pl_err *err);

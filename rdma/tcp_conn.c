@@ -68,6 +68,8 @@ int pl_tcp_listen(struct pl_tcp_carrier *t, uint16_t port, struct pl_err *err)
 			       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return pl_err_sys(err, "cannot make a TCP socket");
+	/* What it accepts inherits it. */
+	pl_tcp_congestion_use(t, fd);
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
 	    bind(fd, &sa.sa, len) < 0 || listen(fd, 64) < 0)
 		return pl_err_sys(err, "cannot listen on %s port %u (for "
@@ -117,6 +119,7 @@ int pl_tcp_conn_dial(const struct pl_tcp_peer *p)
 			       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
+	pl_tcp_congestion_use(p->t, fd);
 	/* From the node's own address: the peer compares it with its list. */
 	if (p->t->addr.family == p->addr.family && !addr_is_any(&p->t->addr)) {
 		len = sockaddr_make(&sa, &p->t->addr, 0);

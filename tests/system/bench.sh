@@ -48,7 +48,7 @@ check "without the overlay no speed-up is known" \
 check "reno instead of the machine's congestion control" runs reno \
 	--congestion-control reno --placement same-node
 check "is what namespaces and sockets used" q reno \
-	'.machine.congestion_control=={"sysctl":"reno","overlay_sockets":"reno"}'
+	'.machine.congestion_control=={"sysctl":"reno","overlay_sockets":"reno","carrier":"reno"}'
 check "stands in the table" grep -q '^TCP .*reno' "$T/reno.out"
 check "a GPU's time passes" runs gpu --compute k80 --batch 2 \
 	--placement same-node

@@ -226,7 +226,7 @@ static void json_has_this_shape(void **state)
 	check_keys(m, "kernel cpu cores congestion_control default_qdisc "
 		   "memory_bytes_per_s raw_bytes_per_s ");
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
-		   "sysctl overlay_sockets ");
+		   "sysctl overlay_sockets carrier ");
 	check_keys(one, "model placement transport workers servers steps "
 		   "images_per_s step_ms gradient_bytes_per_s cpu_s_per_gb "
 		   "speedup_vs_overlay scaling_efficiency roofline_share path "
