@@ -27,7 +27,7 @@ PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
 	libevent_core=libevent-dev
 BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
-RUN_DEBS := gnuplot-nox procps
+RUN_DEBS := gnuplot-nox procps libnftables1
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc
 NEED_NOTHING := deps deps-run deps-check quickstart check clean help lint

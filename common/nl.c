@@ -39,14 +39,14 @@ static int nle_errno(int nle)
 	return errno ? errno : EIO;
 }
 
-static int open_here(struct nl_sock *sock, struct pl_err *err)
+static int open_here(struct nl_sock *sock, int protocol, struct pl_err *err)
 {
 	static const int options[] = { NETLINK_EXT_ACK, NETLINK_CAP_ACK,
 				       NETLINK_GET_STRICT_CHK };
 	int rc, one = 1;
 
 	errno = 0;
-	rc = nl_connect(sock, NETLINK_ROUTE);
+	rc = nl_connect(sock, protocol);
 	if (rc < 0)
 		return pl_err_set(err, nle_errno(rc),
 				  "cannot open a netlink socket: %s",
@@ -59,7 +59,8 @@ static int open_here(struct nl_sock *sock, struct pl_err *err)
 	return 0;
 }
 
-int pl_nl_open(struct pl_nl *nl, int netns_fd, struct pl_err *err)
+static int open_sock(struct pl_nl *nl, int protocol, int netns_fd,
+		     struct pl_err *err)
 {
 	int home = -1, rc = 0;
 
@@ -69,12 +70,22 @@ int pl_nl_open(struct pl_nl *nl, int netns_fd, struct pl_err *err)
 	if (netns_fd >= 0)
 		rc = pl_netns_enter(netns_fd, &home, err);
 	if (rc == 0)
-		rc = open_here(nl->sock, err);
+		rc = open_here(nl->sock, protocol, err);
 	if (home >= 0)
 		pl_netns_leave(home);
 	if (rc < 0)
 		pl_nl_close(nl);
 	return rc;
+}
+
+int pl_nl_open(struct pl_nl *nl, int netns_fd, struct pl_err *err)
+{
+	return open_sock(nl, NETLINK_ROUTE, netns_fd, err);
+}
+
+int pl_nl_open_netfilter(struct pl_nl *nl, struct pl_err *err)
+{
+	return open_sock(nl, NETLINK_NETFILTER, -1, err);
 }
 
 void pl_nl_close(struct pl_nl *nl)

@@ -50,6 +50,8 @@ struct pl_link {
 
 /* netns_fd: open it in that namespace; -1: the current one. */
 int pl_nl_open(struct pl_nl *nl, int netns_fd, struct pl_err *err);
+/* A netfilter socket of the current namespace, for pl_nl_nft_... only. */
+int pl_nl_open_netfilter(struct pl_nl *nl, struct pl_err *err);
 void pl_nl_close(struct pl_nl *nl);
 
 /* -ENODEV when there is none. */
@@ -195,5 +197,12 @@ int pl_nl_fdb_del(struct pl_nl *nl, int index, const uint8_t *mac,
 int pl_nl_fdb_each(struct pl_nl *nl, int index,
 		   int (*fn)(const struct pl_neigh *n, void *arg), void *arg,
 		   struct pl_err *err);
+
+/*
+ * How many rules and elements refer to a chain of nftables. family: NFPROTO_...
+ * -ENOENT when there is no such table or chain, or the kernel has no nftables.
+ */
+int pl_nl_nft_users(struct pl_nl *nl, int family, const char *table,
+		    const char *chain, uint32_t *users, struct pl_err *err);
 
 #endif

@@ -20,8 +20,10 @@
 #include "common/netns.h"
 #include "common/util.h"
 #include "plugin/address.h"
+#include "plugin/masq.h"
 #include "plugin/plugin.h"
 #include "plugin/result.h"
+#include "plugin/rules.h"
 #include "plugin/wire.h"
 
 struct add {
@@ -34,6 +36,7 @@ struct add {
 	uint32_t mtu;			/* of the pair; 0: the kernel's */
 	struct pl_link br, port, pod;
 	struct pl_result result;
+	struct pl_rules rules;
 	bool asked;			/* the answer to "add" is to come */
 	bool keep_record;		/* something could not be undone */
 };
@@ -327,6 +330,30 @@ static int step_interfaces(struct add *a, struct pl_err *err)
 	return 0;
 }
 
+/* --- what the attachment has in nftables --- */
+
+static int step_rules(struct add *a, struct pl_err *err)
+{
+	struct pl_rules *r = &a->rules;
+	int rc = 0;
+
+	pl_rules_init(r, &a->c->at);
+	if (a->c->conf.ip_masq)
+		rc = pl_masq_rules(&a->result, (int)a->result.n_ifs - 1, r,
+				   err);
+	if (rc == 0 && !pl_rules_empty(r))
+		rc = pl_rules_add(r, &a->c->at, err);
+	return rc;
+}
+
+static void undo_rules(struct add *a)
+{
+	struct pl_err why;
+
+	if (!pl_rules_empty(&a->rules) && pl_rules_del(&a->c->at, &why) < 0)
+		not_undone(a, &why);
+}
+
 static int step_prev(struct add *a, struct pl_err *err)
 {
 	int rc = pl_result_parse(a->c->conf.prev, &a->result, err);
@@ -458,6 +485,7 @@ static const struct step {
 	{ STANDALONE, step_pod, NULL },
 	{ STANDALONE, step_gateway, NULL },
 	{ STANDALONE, step_interfaces, NULL },
+	{ STANDALONE, step_rules, undo_rules },
 	{ BOTH, step_registered, NULL },
 	{ STANDALONE, step_announce, NULL },
 	{ BOTH, step_done, NULL },
@@ -496,6 +524,7 @@ int pl_cmd_add(struct pl_call *c, struct pl_err *err)
 	int rc = run_steps(&a, err);
 
 	pl_record_close(&a.rec);
+	pl_rules_fini(&a.rules);
 	pl_result_fini(&a.result);
 	pl_nl_close(&a.inside);
 	pl_nl_close(&a.host);

@@ -28,6 +28,7 @@ static const struct flag flags[] = {
 	{ "enabledad", offsetof(struct pl_conf, dad) },
 	{ "disableContainerInterface",
 	  offsetof(struct pl_conf, leave_pod_down) },
+	{ "ipMasq", offsetof(struct pl_conf, ip_masq) },
 };
 
 static const struct flag texts[] = {
@@ -41,7 +42,6 @@ static const struct unbuilt {
 	const char *in;			/* the object that it is in */
 	const char *key;
 } unbuilt[] = {
-	{ "", "ipMasq" },
 	{ "", "macspoofchk" },
 	{ "", "vlan" },
 	{ "", "vlanTrunk" },
@@ -82,6 +82,7 @@ static int check_unbuilt(const cJSON *json, struct pl_err *err)
 static int parse_simple(const cJSON *json, struct pl_conf *c,
 			struct pl_err *err)
 {
+	const char *backend = "";
 	int64_t mtu = 0;
 
 	for (size_t i = 0; i < PL_ARRAY_SIZE(flags); i++) {
@@ -105,6 +106,14 @@ static int parse_simple(const cJSON *json, struct pl_conf *c,
 		return pl_err_set(err, EINVAL, "mtu must be %d to %d, or 0",
 				  MTU_MIN, MTU_MAX);
 	c->mtu = (uint32_t)mtu;
+	/* Either asks for the same packets; how we do it is our business. */
+	if (pl_json_str(json, "", "ipMasqBackend", &backend, err) < 0)
+		return -EINVAL;
+	if (*backend && strcmp(backend, "nftables") &&
+	    strcmp(backend, "iptables"))
+		return pl_err_set(err, EINVAL,
+				  "ipMasqBackend must be \"nftables\" or "
+				  "\"iptables\", is \"%s\"", backend);
 	c->is_gateway |= c->is_default_gateway;
 	if (strlen(c->bridge) >= IFNAMSIZ || strchr(c->bridge, '/'))
 		return pl_err_set(err, EINVAL,

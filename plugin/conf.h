@@ -32,6 +32,7 @@ struct pl_conf {
 	bool isolated;			/* portIsolation */
 	bool dad;			/* enabledad */
 	bool leave_pod_down;		/* disableContainerInterface */
+	bool ip_masq;
 	uint32_t mtu;			/* 0: not said */
 	bool agent_required;
 	const char *agent_socket, *state_dir;

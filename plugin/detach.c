@@ -15,6 +15,7 @@
 #include "common/util.h"
 #include "plugin/address.h"
 #include "plugin/plugin.h"
+#include "plugin/rules.h"
 
 /* DEL waits so long for an ADD of the same attachment that is under way. */
 #define LOCK_WAIT_MS 20000
@@ -112,6 +113,8 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 	/* The address is free for others only when nobody can use it. */
 	if (m.link)
 		rc = pl_delete_link(m.link, quick, err);
+	if (rc == 0)
+		rc = pl_rules_del(at, err);
 	if (m.addresses && rc == 0)
 		rc = pl_address_del(c, at, m.ipam, err);
 	unregister_end(at, &agent);
@@ -198,6 +201,33 @@ static int drop(const struct pl_attach *at, void *arg)
 	return 0;
 }
 
+static int keep(const struct pl_attach *at, void *arg)
+{
+	return pl_rules_tags_add(arg, at, NULL);
+}
+
+/* Records that are left are of attachments that are valid, or being made. */
+static int gc_rules(const struct gc *gc, struct pl_err *err)
+{
+	struct pl_attach at = { .network = gc->c->conf.name };
+	struct pl_rules_tags tags = { 0 };
+	const cJSON *e;
+	int rc;
+
+	rc = pl_record_each(gc->c->conf.state_dir, at.network, keep, &tags,
+			    err);
+	cJSON_ArrayForEach(e, gc->valid) {
+		pl_json_str(e, "", "containerID", &at.id, NULL);
+		pl_json_str(e, "", "ifname", &at.ifname, NULL);
+		if (rc == 0)
+			rc = pl_rules_tags_add(&tags, &at, err);
+	}
+	if (rc == 0)
+		rc = pl_rules_gc(at.network, &tags, err);
+	free(tags.tags);
+	return rc;
+}
+
 static int gc_agent(const struct pl_call *c, const cJSON *valid,
 		    struct pl_err *err)
 {
@@ -218,6 +248,8 @@ int pl_cmd_gc(struct pl_call *c, struct pl_err *err)
 		return -err->code;
 	if (pl_record_each(c->conf.state_dir, c->conf.name, drop, &gc,
 			   &why) < 0)
+		note(&gc, &why);
+	if (gc_rules(&gc, &why) < 0)
 		note(&gc, &why);
 	if (pl_address_gc(c, gc.valid, &why) < 0)
 		note(&gc, &why);

@@ -85,11 +85,12 @@ static void test_bad(void **state)
 		{ "{\"runtimeConfig\":{\"mac\":\"02:00\"}}", "MAC" },
 		{ "{\"runtimeConfig\":{\"mac\":\"03:00:00:00:00:01\"}}",
 		  "MAC" },
-		{ "{\"ipMasq\":true}", "ipMasq" },
 		{ "{\"promiscMode\":true,\"hairpinMode\":true}",
 		  "exclude" },
 		{ "{\"disableContainerInterface\":true,\"ipam\":{\"type\":"
 		  "\"x\"}}", "disableContainerInterface" },
+		{ "{\"ipMasq\":1}", "ipMasq" },
+		{ "{\"ipMasqBackend\":\"magic\"}", "ipMasqBackend" },
 		{ "{\"vlan\":5}", "vlan" },
 		{ "{\"vlanTrunk\":[{}]}", "vlanTrunk" },
 		{ "{\"runtimeConfig\":{\"portMappings\":[{}]}}",

@@ -1,0 +1,108 @@
+/*
+ * plugin/rules.h - what an attachment has in nftables
+ *
+ * Three tables of ours, each made by the first attachment that needs it and
+ * deleted with the last one:
+ *
+ *   inet podlane_masq    ipMasq
+ *   inet podlane_ports   portMappings
+ *   bridge podlane_mac   macspoofchk
+ *
+ * Packets are matched by maps and sets, whose elements are the attachments'; so
+ * the number of pods costs a packet nothing. The owner of an element stands in
+ * its comment, which begins with the attachment's tag (the name that its
+ * interface on the host has, a hash of all three parts of its name), followed
+ * by the tag of its network. What does not fit into an element is a chain of
+ * the attachment's own, named by its tag. Every table has
+ *
+ *   map attached         an element for each attachment, named by its tag,
+ *                        with a verdict that
+ *   chain used           jumps here, so the kernel counts them
+ *
+ * So anything that an attachment has is found without its namespace, its
+ * configuration, its record and prevResult. One attachment's part of all tables
+ * is made in one transaction, and deleted in one. A lock that belongs to the
+ * network namespace keeps plugins from each other's transactions; it ends with
+ * the process that holds it.
+ */
+#ifndef PLUGIN_RULES_H
+#define PLUGIN_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "plugin/record.h"
+
+enum pl_rules_table {
+	PL_RULES_MASQ,
+	PL_RULES_PORTS,
+	PL_RULES_MAC,
+	PL_RULES_TABLES,
+};
+
+#define PL_RULES_TAG_BYTES 16
+
+/* Of a map, or with data "" of a set. All of it is in nft's own words. */
+struct pl_rules_elem {
+	const char *set;
+	char key[80], data[80];
+};
+
+/*
+ * What one attachment is to have in one table: elements, and rules of a chain
+ * that is named by its tag.
+ */
+struct pl_ruleset {
+	struct pl_rules_elem *elems;
+	char **rules;
+	size_t n_elems, n_rules;
+};
+
+struct pl_rules {
+	char tag[PL_RULES_TAG_BYTES];	/* of the attachment */
+	struct pl_ruleset in[PL_RULES_TABLES];
+};
+
+void pl_rules_init(struct pl_rules *r, const struct pl_attach *at);
+void pl_rules_fini(struct pl_rules *r);
+bool pl_rules_empty(const struct pl_rules *r);
+
+/* data NULL: of a set. */
+int pl_rules_elem(struct pl_rules *r, enum pl_rules_table table,
+		  const char *set, const char *key, const char *data,
+		  struct pl_err *err);
+int pl_rules_rule(struct pl_rules *r, enum pl_rules_table table,
+		  struct pl_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/*
+ * Make them, all or none. Elements that an attachment left which is gone are
+ * taken over; a host port that another one has is PL_CNI_DUPLICATE.
+ */
+int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
+		 struct pl_err *err);
+
+/* Nothing there is no error. */
+int pl_rules_del(const struct pl_attach *at, struct pl_err *err);
+
+/* -PL_CNI_CHECK_FAILED's code, and what is missing. */
+int pl_rules_check(const struct pl_rules *r, struct pl_err *err);
+
+/* A list of attachments, to be freed with free(tags). */
+struct pl_rules_tags {
+	char (*tags)[PL_RULES_TAG_BYTES];
+	size_t n;
+};
+
+int pl_rules_tags_add(struct pl_rules_tags *t, const struct pl_attach *at,
+		      struct pl_err *err);
+
+/*
+ * Delete what attachments of the network have that are not in keep, which is
+ * sorted here.
+ */
+int pl_rules_gc(const char *network, struct pl_rules_tags *keep,
+		struct pl_err *err);
+
+#endif
