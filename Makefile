@@ -214,6 +214,10 @@ install: all
 	for m in $(MAN); do d="$$P/share/man/man$${m##*.}"; install -d "$$d"; \
 		install -m 644 $$m "$$d"; done
 
+# `make -j2 clean all`: one after the other.
+ifneq ($(filter clean,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
 clean:
 	rm -rf $(O)
 
