@@ -174,6 +174,31 @@ int pl_nl_route_each(struct pl_nl *nl, int family,
 		     int (*fn)(const struct pl_route *r, void *arg), void *arg,
 		     struct pl_err *err);
 
+/* --- nl_tc.c -------------------------------------------------------------- */
+
+/* Up, with one queue. -EEXIST. mtu 0: the kernel's. */
+int pl_nl_ifb_add(struct pl_nl *nl, const char *name, uint32_t mtu,
+		  struct pl_link *out, struct pl_err *err);
+
+/* A token bucket; a packet longer than the burst never passes. */
+struct pl_tbf {
+	uint64_t bytes_per_s;
+	uint32_t burst_bytes;
+	uint32_t queue_bytes;		/* what waits at most */
+};
+/* Limit what the link sends. -EEXIST: it has such a limit already. */
+int pl_nl_tbf_add(struct pl_nl *nl, int index, const struct pl_tbf *t,
+		  struct pl_err *err);
+/* -ENOENT: none. burst_bytes is 0: the kernel has it as a time of 32 bits. */
+int pl_nl_tbf_get(struct pl_nl *nl, int index, struct pl_tbf *out,
+		  struct pl_err *err);
+/* All that the link receives goes to the ifb device instead. -EEXIST. */
+int pl_nl_redirect_add(struct pl_nl *nl, int index, int to,
+		       struct pl_err *err);
+/* -ENOENT: none. */
+int pl_nl_redirect_get(struct pl_nl *nl, int index, int *to,
+		       struct pl_err *err);
+
 /* Permanent neighbour; replaces one that is there. */
 int pl_nl_neigh_set(struct pl_nl *nl, int index, const struct pl_addr *ip,
 		    const uint8_t *mac, struct pl_err *err);

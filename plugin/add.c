@@ -26,15 +26,18 @@
 #include "plugin/rules.h"
 #include "plugin/wire.h"
 
+/* The place of the pod's interface in the result, behind bridge and port. */
+#define POD_IF 2
+
 struct add {
 	struct pl_call *c;
 	int netns, agent;		/* descriptors; agent -1: none */
 	struct pl_nl host, inside;	/* inside: the pod's namespace */
 	struct pl_record rec;
-	char host_name[PL_IFNAME_BYTES];
+	char host_name[PL_IFNAME_BYTES], ifb_name[PL_IFNAME_BYTES];
 	uint32_t agent_mtu;		/* 0: not said */
 	uint32_t mtu;			/* of the pair; 0: the kernel's */
-	struct pl_link br, port, pod;
+	struct pl_link br, port, pod, ifb;
 	struct pl_result result;
 	struct pl_rules rules;
 	bool asked;			/* the answer to "add" is to come */
@@ -96,6 +99,11 @@ static int step_answer(struct add *a, struct pl_err *err)
 
 /* --- the record --- */
 
+static bool has_ifb(const struct add *a)
+{
+	return a->c->conf.bandwidth.egress.bits_per_s != 0;
+}
+
 static cJSON *record_json(struct add *a, struct pl_err *err)
 {
 	pl_auto_json *j = cJSON_CreateObject();
@@ -109,7 +117,9 @@ static cJSON *record_json(struct add *a, struct pl_err *err)
 		memo = pl_address_memo(a->c, err);
 		if (!memo || !cJSON_AddItemToObject(j, "ipam", memo) ||
 		    !cJSON_AddStringToObject(j, "link", a->host_name) ||
-		    !cJSON_AddStringToObject(j, "bridge", a->c->conf.bridge))
+		    !cJSON_AddStringToObject(j, "bridge", a->c->conf.bridge) ||
+		    (has_ifb(a) &&
+		     !cJSON_AddStringToObject(j, "ifb", a->ifb_name)))
 			return NULL;
 	}
 	ret = j;
@@ -149,6 +159,7 @@ static int step_record(struct add *a, struct pl_err *err)
 	int rc;
 
 	pl_record_host_ifname(&c->at, a->host_name);
+	pl_record_ifb_name(&c->at, a->ifb_name);
 	json = record_json(a, err);
 	if (!json)
 		return -err->code;
@@ -242,8 +253,26 @@ static void undo_pair(struct add *a)
 {
 	struct pl_err why;
 
-	if (pl_delete_link(a->host_name, true, &why) < 0)
+	if (pl_delete_link(a->host_name, "veth", true, &why) < 0)
 		not_undone(a, &why);
+}
+
+static void undo_bandwidth(struct add *a)
+{
+	struct pl_err why;
+
+	if (has_ifb(a) && pl_delete_link(a->ifb_name, "ifb", true, &why) < 0)
+		not_undone(a, &why);
+}
+
+static int step_bandwidth(struct add *a, struct pl_err *err)
+{
+	int rc = pl_bandwidth_set(&a->host, &a->c->conf.bandwidth, &a->port,
+				  a->ifb_name, &a->ifb, err);
+
+	if (rc < 0)
+		undo_bandwidth(a);
+	return rc;
 }
 
 static int step_host(struct add *a, struct pl_err *err)
@@ -323,10 +352,11 @@ static int step_interfaces(struct add *a, struct pl_err *err)
 
 	if (add_if(r, &a->br, NULL, err) < 0 ||
 	    add_if(r, &a->port, NULL, err) < 0 ||
-	    add_if(r, &a->pod, a->c->env.netns, err) < 0)
+	    add_if(r, &a->pod, a->c->env.netns, err) < 0 ||
+	    (has_ifb(a) && add_if(r, &a->ifb, NULL, err) < 0))
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_ips; i++)
-		r->ips[i].ifindex = (int)r->n_ifs - 1;
+		r->ips[i].ifindex = POD_IF;
 	return 0;
 }
 
@@ -356,8 +386,14 @@ static void undo_rules(struct add *a)
 
 static int step_prev(struct add *a, struct pl_err *err)
 {
-	int rc = pl_result_parse(a->c->conf.prev, &a->result, err);
+	int rc;
 
+	if (pl_bandwidth_any(&a->c->conf.bandwidth))
+		return pl_cni_err(err, PL_CNI_UNSUPPORTED_FIELD,
+				  "podlane limits the bandwidth of interfaces "
+				  "that it made; behind another plugin, leave "
+				  "that to the plugin bandwidth");
+	rc = pl_result_parse(a->c->conf.prev, &a->result, err);
 	if (rc < 0)
 		pl_err_prefix(err, "prevResult");
 	return rc;
@@ -422,7 +458,7 @@ static int step_registered(struct add *a, struct pl_err *err)
 		return agent_failed(a, rc, err);
 	if (chained(a))
 		return 0;
-	eth = &a->result.ifs[a->result.n_ifs - 1];
+	eth = &a->result.ifs[POD_IF];
 	eth->socket_path = strdup(PL_AGENT_CHANNEL);
 	return eth->socket_path ? 0 : pl_err_set(err, ENOMEM, "out of memory");
 }
@@ -482,6 +518,7 @@ static const struct step {
 	{ BOTH, step_register, undo_register },
 	{ STANDALONE, step_bridge, NULL },
 	{ STANDALONE, step_pair, undo_pair },
+	{ STANDALONE, step_bandwidth, undo_bandwidth },
 	{ STANDALONE, step_pod, NULL },
 	{ STANDALONE, step_gateway, NULL },
 	{ STANDALONE, step_interfaces, NULL },

@@ -120,6 +120,18 @@ static int check_port(struct check *k, struct pl_err *err)
 	return check_port_flags(&k->c->conf, &k->port, err);
 }
 
+static int check_bandwidth(struct check *k, struct pl_err *err)
+{
+	char ifb_name[PL_IFNAME_BYTES];
+	struct pl_err why;
+
+	pl_record_ifb_name(&k->c->at, ifb_name);
+	if (pl_bandwidth_check(&k->host, &k->c->conf.bandwidth, &k->port,
+			       ifb_name, &why) < 0)
+		return failed(err, "bandwidth: %s", why.msg);
+	return 0;
+}
+
 static int check_link(struct check *k, struct pl_err *err)
 {
 	const char *ifname = k->c->at.ifname;
@@ -216,6 +228,8 @@ static int check_wiring(struct check *k, struct pl_err *err)
 		rc = check_port(k, err);
 	if (rc == 0)
 		rc = check_link(k, err);
+	if (rc == 0)
+		rc = check_bandwidth(k, err);
 	if (rc == 0)
 		rc = check_addresses(k, err);
 	if (rc == 0)

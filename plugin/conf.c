@@ -47,7 +47,6 @@ static const struct unbuilt {
 	{ "", "vlanTrunk" },
 	{ "", "lanes" },
 	{ "runtimeConfig", "portMappings" },
-	{ "runtimeConfig", "bandwidth" },
 	{ "runtimeConfig", "infinibandGUID" },
 };
 
@@ -246,5 +245,7 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 		rc = check_together(c, err);
 	if (rc == 0 && !c->prev)
 		rc = find_mac(json, args, c, err);
+	if (rc == 0)
+		rc = pl_bandwidth_parse(json, &c->bandwidth, err);
 	return rc == 0 ? check_unbuilt(json, err) : rc;
 }

@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "ipam/cni.h"
+#include "plugin/bandwidth.h"
 
 #define PL_CONF_STATE_DIR "/var/lib/podlane/cni"
 #define PL_CONF_AGENT_SOCKET "/run/podlane/agent.sock"
@@ -38,6 +39,7 @@ struct pl_conf {
 	const char *agent_socket, *state_dir;
 	const char *ipam_type;		/* "": no addresses */
 	const cJSON *dns;		/* for the result; NULL: the IPAM's */
+	struct pl_bandwidth bandwidth;
 	bool has_mac;
 	uint8_t mac[6];			/* of the pod's interface */
 };

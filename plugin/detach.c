@@ -20,7 +20,8 @@
 /* DEL waits so long for an ADD of the same attachment that is under way. */
 #define LOCK_WAIT_MS 20000
 
-int pl_delete_link(const char *name, bool quick, struct pl_err *err)
+int pl_delete_link(const char *name, const char *kind, bool quick,
+		   struct pl_err *err)
 {
 	struct pl_link link;
 	struct pl_nl nl;
@@ -29,7 +30,7 @@ int pl_delete_link(const char *name, bool quick, struct pl_err *err)
 	if (rc < 0)
 		return rc;
 	rc = pl_nl_link_get(&nl, name, &link, err);
-	if (rc == 0 && strcmp(link.kind, "veth"))
+	if (rc == 0 && strcmp(link.kind, kind))
 		rc = pl_err_set(err, EEXIST, "%s is none of ours: its kind is "
 				"\"%s\"", name, link.kind);
 	else if (rc == 0)
@@ -72,13 +73,14 @@ static void unregister_end(const struct pl_attach *at, int *fd)
  */
 struct memo {
 	const char *socket;
-	const char *link;	/* NULL: none */
+	const char *link, *ifb;	/* NULL: none */
 	const cJSON *ipam;	/* NULL: as configured */
 	bool addresses;
 };
 
 static void read_memo(const struct pl_call *c, const struct pl_record *rec,
-		      const char *host_name, struct memo *m)
+		      const char *host_name, const char *ifb_name,
+		      struct memo *m)
 {
 	bool chained = false;
 	const cJSON *j = rec ? rec->json : NULL;
@@ -88,31 +90,37 @@ static void read_memo(const struct pl_call *c, const struct pl_record *rec,
 	if (j && pl_json_bool(j, "", "chained", &chained, NULL) >= 0 &&
 	    pl_json_str(j, "", "agent", &in.socket, NULL) >= 0 &&
 	    pl_json_str(j, "", "link", &in.link, NULL) >= 0 &&
+	    pl_json_str(j, "", "ifb", &in.ifb, NULL) >= 0 &&
 	    pl_json_obj(j, "", "ipam", &in.ipam, NULL) >= 0)
 		*m = in;
 	else if (rec)
 		pl_warn("%s is damaged; the configuration says what to undo",
 			rec->path);
 	m->addresses = !chained;
-	if (chained)
-		m->link = NULL;
-	else if (!m->link)
+	if (chained) {
+		m->link = m->ifb = NULL;
+	} else if (!m->link) {
 		m->link = host_name;
+		m->ifb = ifb_name;
+	}
 }
 
 int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 	      struct pl_record *rec, bool quick, struct pl_err *err)
 {
-	char host_name[PL_IFNAME_BYTES];
+	char host_name[PL_IFNAME_BYTES], ifb_name[PL_IFNAME_BYTES];
 	struct memo m;
 	int agent, rc = 0;
 
 	pl_record_host_ifname(at, host_name);
-	read_memo(c, rec, host_name, &m);
+	pl_record_ifb_name(at, ifb_name);
+	read_memo(c, rec, host_name, ifb_name, &m);
 	unregister_begin(m.socket, at, &agent);
 	/* The address is free for others only when nobody can use it. */
 	if (m.link)
-		rc = pl_delete_link(m.link, quick, err);
+		rc = pl_delete_link(m.link, "veth", quick, err);
+	if (m.ifb && rc == 0)
+		rc = pl_delete_link(m.ifb, "ifb", quick, err);
 	if (rc == 0)
 		rc = pl_rules_del(at, err);
 	if (m.addresses && rc == 0)

@@ -43,7 +43,8 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 /* CNI_NETNS, which must not be our own namespace. */
 int pl_open_netns(const struct pl_call *c, int *fd, struct pl_err *err);
 
-/* Delete the host's end of a pair, by name. None: no error. */
-int pl_delete_link(const char *name, bool quick, struct pl_err *err);
+/* Delete a link of ours, by name. None: no error. */
+int pl_delete_link(const char *name, const char *kind, bool quick,
+		   struct pl_err *err);
 
 #endif

@@ -285,16 +285,26 @@ static uint64_t hash(const struct pl_attach *at)
 	return h ^ h >> 33;
 }
 
-void pl_record_host_ifname(const struct pl_attach *at, char *buf)
+static void name_of(const struct pl_attach *at, const char *prefix, char *buf)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuv";
 	uint64_t h = hash(at);
 	int n = 0;
 
-	buf[n++] = 'p';
-	buf[n++] = 'l';
+	buf[n++] = prefix[0];
+	buf[n++] = prefix[1];
 	/* 13 digits of 5 bits hold 64 bits. */
 	for (; n < 15; h >>= 5)
 		buf[n++] = digits[h & 31];
 	buf[n] = '\0';
+}
+
+void pl_record_host_ifname(const struct pl_attach *at, char *buf)
+{
+	name_of(at, "pl", buf);
+}
+
+void pl_record_ifb_name(const struct pl_attach *at, char *buf)
+{
+	name_of(at, "pi", buf);
 }

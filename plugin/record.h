@@ -73,5 +73,7 @@ int pl_record_each(const char *state_dir, const char *network,
  * parts, so ids with equal beginnings do not collide. buf of 16 bytes.
  */
 void pl_record_host_ifname(const struct pl_attach *at, char *buf);
+/* The same for the ifb device that limits what the pod sends. */
+void pl_record_ifb_name(const struct pl_attach *at, char *buf);
 
 #endif

@@ -34,6 +34,7 @@ records() { find "$T/state" -type f 2>/dev/null; }
 pairs() { host ip -o link show type veth | grep -c . | grep -qx 0; }
 clean() {
 	pairs || { host ip -o link show type veth; return 1; }
+	! host ip -o link show type ifb | grep . || return
 	[ -z "$(addresses)$(records)" ] || { addresses; records; return 1; }
 }
 empty_pod() { [ "$(in_ns "$1" ip -o link | wc -l)" = 1 ]; }
