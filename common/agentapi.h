@@ -13,7 +13,8 @@
  *      -> "name", "mtu" (of pods' interfaces on this node), "podCIDRs": [...],
  *         "overlay": "up" | "down: REASON", "version"
  *   {"op":"add", "network", "containerID", "ifname", "netns": PATH,
- *    "addresses": ["10.244.1.2/24", ...], "pod": {"name","namespace","uid"}}
+ *    "addresses": ["10.244.1.2/24", ...], "pod": {"name","namespace","uid"},
+ *    "memoryLimit": BYTES that the pod may share (absent: as many as any)}
  *      with the namespace's descriptor; registers the pod and listens in its
  *      namespace -> "socket": "@podlane". The same registration again succeeds.
  *   {"op":"del", "network", "containerID", "ifname"}  always ok

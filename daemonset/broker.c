@@ -57,7 +57,7 @@ int pl_broker_policy(const struct pl_pod *owner, uint32_t flags,
 int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
 		  const char *name, uint64_t bytes, struct pl_err *err)
 {
-	const uint64_t max = pod->pods->limits.bytes;
+	const uint64_t max = pl_pod_bytes_max(pod);
 
 	if (*used >= limit)
 		return pl_err_set(err, EDQUOT,
@@ -67,11 +67,15 @@ int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
 	if (bytes > max || pod->usage.bytes > max - bytes)
 		return pl_err_set(err, EDQUOT,
 				  "pod %s/%s shares %llu bytes, and %llu more "
-				  "pass its limit; close some lanes or "
-				  "regions, or raise limits.bytes of podlaned",
+				  "pass its limit of %llu; close some lanes or "
+				  "regions, or raise %s",
 				  pod->ns, pod->name,
 				  (unsigned long long)pod->usage.bytes,
-				  (unsigned long long)bytes);
+				  (unsigned long long)bytes,
+				  (unsigned long long)max,
+				  max < pod->pods->limits.bytes ?
+					  "its podlane.io/memory-limit" :
+					  "limits.bytes of podlaned");
 	++*used;
 	pod->usage.bytes += bytes;
 	return 0;

@@ -294,7 +294,8 @@ static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
 {
 	struct pl_pod *pod = o->client->pod;
 	const struct pl_addr *own = pl_pod_addr(pod, o->owner.family);
-	const uint64_t max = pod->pods->limits.bytes;
+	const uint64_t max = pl_pod_bytes_max(pod);
+	const uint64_t used = pl_seg_file_bytes(0) + pod->usage.bytes;
 	struct pl_remote_open r = { .id = o->id,
 				    .node = node,
 				    .owner = o->owner,
@@ -304,8 +305,8 @@ static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
 
 	if (own)
 		r.reader = *own;
-	if (max - pod->usage.bytes > pl_seg_file_bytes(0))
-		r.max_bytes = max - pod->usage.bytes - pl_seg_file_bytes(0);
+	if (max > used)
+		r.max_bytes = max - used;
 	snprintf(o->node, sizeof(o->node), "%s", node->name);
 	rc = pl_remote_region_open(pod->pods->broker->remote, &r, on_opened, o,
 				   err);

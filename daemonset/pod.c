@@ -199,7 +199,8 @@ static bool reg_same(const struct pl_reg *a, const struct pl_reg *b)
 	for (uint32_t i = 0; i < a->n_addrs; i++)
 		if (!pl_addr_equal(&a->addrs[i].addr, &b->addrs[i].addr))
 			return false;
-	return !strcmp(a->netns, b->netns) && !strcmp(a->pod_ns, b->pod_ns) &&
+	return a->memory_limit == b->memory_limit &&
+	       !strcmp(a->netns, b->netns) && !strcmp(a->pod_ns, b->pod_ns) &&
 	       !strcmp(a->pod_name, b->pod_name);
 }
 
@@ -247,6 +248,7 @@ static int reg_update(struct pl_pods *p, struct pl_reg *reg,
 	memcpy(reg->pod_ns, from->pod_ns, sizeof(reg->pod_ns));
 	memcpy(reg->pod_uid, from->pod_uid, sizeof(reg->pod_uid));
 	memcpy(reg->addrs, from->addrs, sizeof(reg->addrs));
+	reg->memory_limit = from->memory_limit;
 	reg->n_addrs = from->n_addrs;
 	index_addrs(p, reg);
 	return pl_reg_record_write(p, reg, err);
@@ -309,10 +311,23 @@ int pl_pods_check(struct pl_pods *p, const struct pl_reg *want,
 					  "with address %s", want->key,
 					  pl_addr_str(a, buf));
 	}
+	if (reg->memory_limit != want->memory_limit)
+		return pl_err_set(err, EINVAL, "%s is registered with another "
+				  "memory limit", want->key);
 	if (reg->pod->listen_fd < 0)
 		return pl_err_set(err, ECONNREFUSED, "the agent can't listen "
 				  "in the namespace of %s", want->key);
 	return 0;
+}
+
+uint64_t pl_pod_bytes_max(const struct pl_pod *pod)
+{
+	uint64_t max = pod->pods->limits.bytes;
+	const struct pl_reg *reg;
+
+	LIST_FOREACH(reg, &pod->regs, of_pod)
+		max = PL_MIN(max, reg->memory_limit);
+	return max;
 }
 
 int pl_pods_gc(struct pl_pods *p, const char *network,

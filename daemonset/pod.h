@@ -58,6 +58,7 @@ struct pl_reg {
 	char network[128], container[128], ifname[16];
 	char netns[256];
 	char pod_name[254], pod_ns[64], pod_uid[64];
+	uint64_t memory_limit;		/* bytes; UINT64_MAX: not said */
 	uint64_t dev, ino, cookie;	/* of the namespace */
 	uint32_t n_addrs;
 	struct pl_pod_addr addrs[PL_REG_ADDRS_MAX];
@@ -158,6 +159,12 @@ int pl_pods_fd_scarce(const struct pl_pods *p, int fd, struct pl_err *err);
 struct pl_pod *pl_pods_by_addr(struct pl_pods *p, const struct pl_addr *a);
 /* The pod's first address of this family, else its first; NULL: none. */
 const struct pl_addr *pl_pod_addr(const struct pl_pod *pod, uint8_t family);
+
+/*
+ * What the pod may share, in bytes: the agent's limit or, where it is smaller,
+ * the smallest of the registrations. Usage may be above, after a new one.
+ */
+uint64_t pl_pod_bytes_max(const struct pl_pod *pod);
 
 /* A log line about a pod's bad behaviour; a few a minute, others are dropped */
 void pl_pod_complain(struct pl_pod *pod, const char *fmt, ...)

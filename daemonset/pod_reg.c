@@ -123,15 +123,22 @@ static int parse_addrs(const cJSON *j, struct pl_reg *reg, struct pl_err *err)
 int pl_reg_parse(const cJSON *j, struct pl_reg *reg, struct pl_err *err)
 {
 	const cJSON *pod = NULL;
+	int64_t limit = -1;
 	int rc;
 
 	memset(reg, 0, sizeof(*reg));
+	reg->memory_limit = UINT64_MAX;
 	rc = pl_reg_parse_key(j, NULL, reg, err);
 	if (rc == 0)
 		rc = TEXT(j, "", "netns", reg->netns, is_path, true, err);
 	if (rc == 0)
 		rc = parse_addrs(j, reg, err);
 	if (rc == 0)
+		rc = pl_json_int(j, "", "memoryLimit", 0, INT64_C(1) << 53,
+				 &limit, err);
+	if (rc > 0)
+		reg->memory_limit = (uint64_t)limit;
+	if (rc >= 0)
 		rc = pl_json_obj(j, "", "pod", &pod, err);
 	if (rc <= 0)
 		return rc;
@@ -169,6 +176,9 @@ cJSON *pl_reg_json(const struct pl_reg *reg)
 	cJSON_AddStringToObject(j, "ifname", reg->ifname);
 	cJSON_AddStringToObject(j, "netns", reg->netns);
 	cJSON_AddItemToObject(j, "addresses", addrs_json(reg));
+	if (reg->memory_limit != UINT64_MAX)
+		cJSON_AddNumberToObject(j, "memoryLimit",
+					(double)reg->memory_limit);
 	pod = cJSON_AddObjectToObject(j, "pod");
 	cJSON_AddStringToObject(pod, "name", reg->pod_name);
 	cJSON_AddStringToObject(pod, "namespace", reg->pod_ns);

@@ -120,6 +120,17 @@ check "no regions are left" has regions 'length == 0'
 check "connections" says 0 "6 of 8" client a conns 8
 check "bytes" says 3 "error EDQUOT: pod default/a shares" \
 	client a region big 3000000 same
+limit_a() { # BYTES: a is registered anew, with this limit
+	ask 1 "$(reg_json 1 a add | jq -c "$1")" "/proc/${POD[a]}/ns/net"
+}
+check "own limit" limit_a '.memoryLimit = 100000'
+check "own limit listed" has pods 'map(.memoryLimit) | contains([100000])'
+check "own limit counts" says 3 "raise its podlane.io/memory-limit" \
+	client a region big 200000 same
+check "own limit too large" limit_a '.memoryLimit = 9000000'
+check "agent's limit counts" says 3 "raise limits.bytes of podlaned" \
+	client a region big 3000000 same
+limit_a . >/dev/null
 client_bg b hold2 listen hold same -9
 soon hold2 listening
 client_bg b two listen two same 0

@@ -230,6 +230,14 @@ static void registrations(void **state)
 	j = pl_reg_json(&r);
 	assert_int_equal(pl_reg_parse(j, &again, &err), 0);
 	assert_memory_equal(&r, &again, sizeof(r));
+	assert_true(r.memory_limit == UINT64_MAX);
+	cJSON_Delete(j);
+	assert_int_equal(reg("{" NAMES ",\"netns\":\"/x\","
+			     "\"memoryLimit\":4096}", &r, &err), 0);
+	assert_int_equal(r.memory_limit, 4096);
+	j = pl_reg_json(&r);
+	assert_int_equal(pl_reg_parse(j, &again, &err), 0);
+	assert_memory_equal(&r, &again, sizeof(r));
 	assert_int_equal(reg("{" NAMES ",\"netns\":\"/x\"}", &r, &err), 0);
 	assert_int_equal(r.n_addrs, 0);
 	assert_string_equal(r.pod_ns, "");
@@ -246,6 +254,8 @@ static void wrong_registrations(void **state)
 		"{" NAMES ",\"netns\":\"/x\",\"addresses\":[\"10.0.0.1\"]}",
 		"{" NAMES ",\"netns\":\"/x\",\"addresses\":[1]}",
 		"{" NAMES ",\"netns\":\"/x\",\"pod\":7}",
+		"{" NAMES ",\"netns\":\"/x\",\"memoryLimit\":-1}",
+		"{" NAMES ",\"netns\":\"/x\",\"memoryLimit\":\"1\"}",
 		"{" NAMES ",\"netns\":\"/x\",\"pod\":{\"name\":\"a\\u0001\"}}",
 		"{\"network\":\"../n\",\"containerID\":\"c\","
 		"\"ifname\":\"eth0\",\"netns\":\"/x\"}",
