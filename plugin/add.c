@@ -65,7 +65,9 @@ static int step_netns(struct add *a, struct pl_err *err)
 
 static void without_agent(struct add *a, const struct pl_err *why)
 {
-	pl_warn("container=%s: without lanes: %s", a->c->at.id, why->msg);
+	if (a->c->conf.lanes.enabled)
+		pl_warn("container=%s: without lanes: %s", a->c->at.id,
+			why->msg);
 	pl_close_fd(&a->agent);
 }
 
@@ -81,7 +83,11 @@ static int no_agent(struct add *a, struct pl_err *err)
 
 static int step_ask(struct add *a, struct pl_err *err)
 {
-	int rc = pl_agent_open(a->c->conf.agent_socket, &a->agent, err);
+	int rc;
+
+	if (chained(a) && !a->c->conf.lanes.enabled)
+		return 0;
+	rc = pl_agent_open(a->c->conf.agent_socket, &a->agent, err);
 
 	if (rc == 0)
 		rc = pl_agent_node_send(a->agent, err);
@@ -111,7 +117,8 @@ static cJSON *record_json(struct add *a, struct pl_err *err)
 
 	pl_err_set(err, ENOMEM, "out of memory");
 	if (!j || !cJSON_AddBoolToObject(j, "chained", chained(a)) ||
-	    !cJSON_AddStringToObject(j, "agent", a->c->conf.agent_socket))
+	    !cJSON_AddStringToObject(j, "agent", a->c->conf.agent_socket) ||
+	    !cJSON_AddBoolToObject(j, "lanes", a->c->conf.lanes.enabled))
 		return NULL;
 	if (!chained(a)) {
 		memo = pl_address_memo(a->c, err);
@@ -406,7 +413,7 @@ static void undo_register(struct add *a)
 	struct pl_err why;
 
 	/* An agent that is gone sees by itself that the pod is. */
-	if (a->agent < 0)
+	if (a->agent < 0 || !a->c->conf.lanes.enabled)
 		return;
 	if (a->asked)
 		pl_agent_recv(a->agent, NULL, NULL);
@@ -436,9 +443,10 @@ static int step_register(struct add *a, struct pl_err *err)
 	struct pl_agent_pod pod;
 	int rc;
 
-	if (a->agent < 0)
+	if (a->agent < 0 || !c->conf.lanes.enabled)
 		return 0;
 	pl_agent_pod_read(c->env.args, &pod);
+	pod.memory_limit = c->conf.lanes.memory_limit;
 	rc = pl_agent_register_send(a->agent, &c->at, c->env.netns, &a->result,
 				    &pod, a->netns, err);
 	a->asked = rc == 0;

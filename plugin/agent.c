@@ -19,6 +19,7 @@ void pl_agent_pod_read(const char *args, struct pl_agent_pod *pod)
 	read_arg(args, "K8S_POD_NAMESPACE", pod->k8s_namespace,
 		 sizeof(pod->k8s_namespace));
 	read_arg(args, "K8S_POD_UID", pod->uid, sizeof(pod->uid));
+	pod->memory_limit = PL_LANES_NO_LIMIT;
 }
 
 static int no_memory(struct pl_err *err)
@@ -94,6 +95,10 @@ static bool add_pod(cJSON *j, const struct pl_agent_pod *pod)
 {
 	cJSON *p = cJSON_AddObjectToObject(j, "pod");
 
+	if (pod->memory_limit != PL_LANES_NO_LIMIT &&
+	    !cJSON_AddNumberToObject(j, "memoryLimit",
+				     (double)pod->memory_limit))
+		return false;
 	return cJSON_AddStringToObject(p, "name", pod->name) &&
 	       cJSON_AddStringToObject(p, "namespace", pod->k8s_namespace) &&
 	       cJSON_AddStringToObject(p, "uid", pod->uid);

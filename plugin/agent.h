@@ -13,15 +13,17 @@
 
 #include "common/agentapi.h"
 #include "common/err.h"
+#include "plugin/lanes.h"
 #include "plugin/record.h"
 #include "plugin/result.h"
 
 /* The Kubernetes names of a pod; "": not known. */
 struct pl_agent_pod {
 	char name[256], k8s_namespace[256], uid[64];
+	uint64_t memory_limit;		/* bytes; PL_LANES_NO_LIMIT */
 };
 
-/* From CNI_ARGS (NULL: none): K8S_POD_NAME and the like. */
+/* From CNI_ARGS (NULL: none): K8S_POD_NAME and the like; no limit. */
 void pl_agent_pod_read(const char *args, struct pl_agent_pod *pod);
 
 /* Ask what there is to know about the node, and read it; mtu 0: nothing. */

@@ -68,7 +68,8 @@ static int read_prev(struct check *k, struct pl_err *err)
 	return 0;
 }
 
-static int check_record(struct check *k, bool *chained, struct pl_err *err)
+static int check_record(struct check *k, bool *chained, bool *lanes,
+			struct pl_err *err)
 {
 	struct pl_record rec;
 	int rc = pl_record_open(k->c->conf.state_dir, &k->c->at, 0, &rec, err);
@@ -84,6 +85,8 @@ static int check_record(struct check *k, bool *chained, struct pl_err *err)
 		rc = failed(err, "ADD did not come to its end");
 	else
 		rc = pl_json_bool(rec.json, "", "chained", chained, err);
+	if (rc >= 0)
+		rc = pl_json_bool(rec.json, "", "lanes", lanes, err);
 	pl_record_close(&rec);
 	return rc < 0 ? rc : 0;
 }
@@ -250,6 +253,7 @@ static int check_agent(struct check *k, struct pl_err *err)
 
 	if (rc == 0) {
 		pl_agent_pod_read(c->env.args, &pod);
+		pod.memory_limit = c->conf.lanes.memory_limit;
 		rc = pl_agent_register_send(fd, &c->at, c->env.netns, &k->prev,
 					    &pod, -1, err);
 		if (rc == 0)
@@ -262,7 +266,7 @@ static int check_agent(struct check *k, struct pl_err *err)
 int pl_cmd_check(struct pl_call *c, struct pl_err *err)
 {
 	struct check k = { .c = c, .netns = -1, .eth_index = -1 };
-	bool chained = false;
+	bool chained = false, lanes = true;
 	int rc;
 
 	if (!c->conf.prev)
@@ -272,10 +276,10 @@ int pl_cmd_check(struct pl_call *c, struct pl_err *err)
 	if (rc == 0)
 		rc = read_prev(&k, err);
 	if (rc == 0)
-		rc = check_record(&k, &chained, err);
+		rc = check_record(&k, &chained, &lanes, err);
 	if (rc == 0 && !chained)
 		rc = check_wiring(&k, err);
-	if (rc == 0)
+	if (rc == 0 && lanes)
 		rc = check_agent(&k, err);
 	pl_result_fini(&k.prev);
 	pl_close_fd(&k.netns);

@@ -45,7 +45,6 @@ static const struct unbuilt {
 	{ "", "macspoofchk" },
 	{ "", "vlan" },
 	{ "", "vlanTrunk" },
-	{ "", "lanes" },
 	{ "runtimeConfig", "portMappings" },
 	{ "runtimeConfig", "infinibandGUID" },
 };
@@ -134,6 +133,9 @@ static int parse_agent(const cJSON *json, struct pl_conf *c,
 		return pl_err_set(err, EINVAL,
 				  "agentPolicy must be \"required\" or "
 				  "\"optional\", is \"%s\"", policy);
+	if (pl_lanes_parse(json, &c->lanes, err) < 0)
+		return -EINVAL;
+	c->agent_required &= c->lanes.enabled;
 	if (c->agent_socket[0] != '/' || c->state_dir[0] != '/')
 		return pl_err_set(err, EINVAL,
 				  "agentSocket and stateDir must be absolute "
@@ -229,7 +231,8 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 			       .name = doc->name, .bridge = PL_CONF_BRIDGE,
 			       .agent_socket = PL_CONF_AGENT_SOCKET,
 			       .state_dir = PL_CONF_STATE_DIR,
-			       .ipam_type = "" };
+			       .ipam_type = "",
+			       .lanes = { true, PL_LANES_NO_LIMIT } };
 	rc = pl_json_obj(json, "", "prevResult", &c->prev, err);
 	if (rc >= 0)
 		rc = parse_simple(json, c, err);

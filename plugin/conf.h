@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "ipam/cni.h"
 #include "plugin/bandwidth.h"
+#include "plugin/lanes.h"
 
 #define PL_CONF_STATE_DIR "/var/lib/podlane/cni"
 #define PL_CONF_AGENT_SOCKET "/run/podlane/agent.sock"
@@ -35,7 +36,8 @@ struct pl_conf {
 	bool leave_pod_down;		/* disableContainerInterface */
 	bool ip_masq;
 	uint32_t mtu;			/* 0: not said */
-	bool agent_required;
+	struct pl_lanes lanes;
+	bool agent_required;		/* never for a pod without lanes */
 	const char *agent_socket, *state_dir;
 	const char *ipam_type;		/* "": no addresses */
 	const cJSON *dns;		/* for the result; NULL: the IPAM's */

@@ -75,7 +75,7 @@ struct memo {
 	const char *socket;
 	const char *link, *ifb;	/* NULL: none */
 	const cJSON *ipam;	/* NULL: as configured */
-	bool addresses;
+	bool addresses, lanes;
 };
 
 static void read_memo(const struct pl_call *c, const struct pl_record *rec,
@@ -84,11 +84,12 @@ static void read_memo(const struct pl_call *c, const struct pl_record *rec,
 {
 	bool chained = false;
 	const cJSON *j = rec ? rec->json : NULL;
-	struct memo in = { .socket = c->conf.agent_socket };
+	struct memo in = { .socket = c->conf.agent_socket, .lanes = true };
 
 	*m = in;
 	if (j && pl_json_bool(j, "", "chained", &chained, NULL) >= 0 &&
 	    pl_json_str(j, "", "agent", &in.socket, NULL) >= 0 &&
+	    pl_json_bool(j, "", "lanes", &in.lanes, NULL) >= 0 &&
 	    pl_json_str(j, "", "link", &in.link, NULL) >= 0 &&
 	    pl_json_str(j, "", "ifb", &in.ifb, NULL) >= 0 &&
 	    pl_json_obj(j, "", "ipam", &in.ipam, NULL) >= 0)
@@ -110,12 +111,13 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 {
 	char host_name[PL_IFNAME_BYTES], ifb_name[PL_IFNAME_BYTES];
 	struct memo m;
-	int agent, rc = 0;
+	int agent = -1, rc = 0;
 
 	pl_record_host_ifname(at, host_name);
 	pl_record_ifb_name(at, ifb_name);
 	read_memo(c, rec, host_name, ifb_name, &m);
-	unregister_begin(m.socket, at, &agent);
+	if (m.lanes)
+		unregister_begin(m.socket, at, &agent);
 	/* The address is free for others only when nobody can use it. */
 	if (m.link)
 		rc = pl_delete_link(m.link, "veth", quick, err);

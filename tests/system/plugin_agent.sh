@@ -28,12 +28,54 @@ check still-listens listens "$C"
 check del del "$C" c
 check listens-no-more eval '! listens "$C"'
 
+# A pod that wants no lanes, or shall share little.
+notes() { # KEY VALUE: the runtime passes this annotation
+	echo ".runtimeConfig.\"io.kubernetes.cri.pod-annotations\" =
+		{\"podlane.io/$1\": \"$2\", \"other\": \"x\"}"
+}
+with() { # COMMAND CID JQ
+	conf 1 | jq -c "$3" | cni 1 "$1" "$C" "$2" >"$T/out2"
+}
+off=$(notes lanes disabled)
+plain() {
+	with ADD d "$off" && ! listens "$C" && in_ns "$C" ping -qc1 10.88.1.1 &&
+		in_ns "$C" ip link show eth0 | grep -q 'mtu 1450' &&
+		with CHECK d "$off | .prevResult = $(cat "$T/out2")"
+}
+check without-lanes plain
+check without-lanes-del with DEL d .
+overruled() {
+	with ADD d ".lanes = \"disabled\" | $(notes lanes enabled)" &&
+		listens "$C" && with DEL d .
+}
+check annotation-over-configuration overruled
+limited() {
+	with ADD d "$(notes memory-limit 1.5Mi)" && ctl 1 -o json pods |
+		jq -e 'map(select(.containerID == "d").memoryLimit) ==
+			[1572864]' &&
+		with CHECK d "$(notes memory-limit 1.5Mi) |
+			.prevResult = $(cat "$T/out2")" &&
+		! with CHECK d "$(notes memory-limit 2Mi) |
+			.prevResult = $(cat "$T/out2")" && with DEL d .
+}
+check memory-limit limited
+bad_note() { ! with ADD d "$1" && jq -e '.code == 7' "$T/out2"; }
+check bad-annotation bad_note "$(notes lanes perhaps)"
+check bad-limit bad_note "$(notes memory-limit much)"
+
 # The agent dies and comes back.
 add "$C" c
 agent_stop 1 KILL
 required() { conf 1 | cni 1 ADD "$C" d eth1 | jq -e '.code == 11'; }
 check agent-gone-add required
 check agent-gone-check eval '! check_pod "$C" c'
+ns_add && D=$PID
+needless() {
+	conf 1 | jq -c "$off" | cni 1 ADD "$D" d >"$T/out2" &&
+		conf 1 | jq -c "$off | .prevResult = $(cat "$T/out2")" |
+			cni 1 CHECK "$D" d && conf 1 | cni 1 DEL "$D" d
+}
+check agent-gone-without-lanes needless
 check agent-gone-del del "${POD[b]}" b
 agent_start 1 || exit 1
 check agent-back-check check_pod "$C" c
