@@ -133,9 +133,33 @@ static int replace(const char *path, const void *data, size_t len, mode_t mode,
 	return 0;
 }
 
+/* Not a file, a folder or nothing: /dev/stdout, a pipe, a device. */
+static int is_special(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && !S_ISREG(st.st_mode) &&
+	       !S_ISDIR(st.st_mode);
+}
+
+static int write_special(const char *path, const void *data, size_t len,
+			 struct pl_err *err)
+{
+	pl_auto_fd fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	int rc;
+
+	if (fd < 0)
+		return pl_err_sys(err, "cannot open %s", path);
+	rc = pl_write_all(fd, data, len);
+	return rc < 0 ? pl_err_set(err, -rc, "cannot write %s: %s", path,
+				   strerror(-rc)) : 0;
+}
+
 int pl_file_replace(const char *path, const void *data, size_t len,
 		    mode_t mode, struct pl_err *err)
 {
+	if (is_special(path))
+		return write_special(path, data, len, err);
 	return replace(path, data, len, mode, 1, err);
 }
 

@@ -66,7 +66,8 @@ int pl_file_read(const char *path, size_t max_bytes, char **out, size_t *len,
 /*
  * Replace path by a file of this content so that a crash or a full disk at any
  * moment leaves the old or the new content, never a mixture: temporary name in
- * the same directory, write, fsync, rename, fsync of the directory.
+ * the same directory, write, fsync, rename, fsync of the directory. What is no
+ * file (a link, a device such as /dev/stdout, a pipe) is written to and stays.
  */
 int pl_file_replace(const char *path, const void *data, size_t len,
 		    mode_t mode, struct pl_err *err);

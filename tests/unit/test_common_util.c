@@ -210,6 +210,36 @@ static void file_lengths(void **state)
 	}
 }
 
+/* "--json /dev/stdout" must not make a file of it, nor of a device. */
+static void replace_special(void **state)
+{
+	struct dir *d = *state;
+	struct pl_err e = { 0 };
+	char link[160], text[8] = "";
+	struct stat st;
+	int fd;
+
+	snprintf(link, sizeof(link), "%s/link", d->path);
+	fd = open(d->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(symlink(d->file, link), 0);
+	assert_int_equal(pl_file_replace(link, "new", 3, 0600, &e), 0);
+	assert_int_equal(lstat(link, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_int_equal(read(fd, text, sizeof(text)), 3);
+	assert_string_equal(text, "new");
+	close(fd);
+	assert_int_equal(unlink(link), 0);
+	assert_int_equal(mkfifo(link, 0600), 0);
+	fd = open(link, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pl_file_replace(link, "old", 3, 0600, &e), 0);
+	assert_int_equal(lstat(link, &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+	assert_int_equal(read(fd, text, sizeof(text)), 3);
+	assert_string_equal(text, "old");
+	close(fd);
+}
+
 /* A replacement that fails leaves what was there, and nothing beside it. */
 static void replace_fails(void **state)
 {
@@ -269,7 +299,8 @@ int main(void)
 		cmocka_unit_test(err_long),	cmocka_unit_test(numbers),
 		cmocka_unit_test(format),	cmocka_unit_test(ownership),
 		DIR_TEST(files),		DIR_TEST(file_lengths),
-		DIR_TEST(replace_fails),	DIR_TEST(mkdirs),
+		DIR_TEST(replace_special),	DIR_TEST(replace_fails),
+		DIR_TEST(mkdirs),
 		cmocka_unit_test(now_grows),
 	};
 
