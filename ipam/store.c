@@ -404,6 +404,26 @@ void pl_store_last_get(const struct pl_store *st, unsigned int set,
 		memset(out, 0, sizeof(*out));
 }
 
+/*
+ * Over the old text, which is then cut off if it was longer: a file that was
+ * emptied first would be written to the disk when it is closed (ext4,
+ * auto_da_alloc). A mixture of both texts is another address to go on from, or
+ * none.
+ */
+static int write_last(int fd, const char *text)
+{
+	size_t len = strlen(text);
+	struct stat s;
+	int rc = pl_write_all(fd, text, len);
+
+	if (rc < 0)
+		return rc;
+	if (fstat(fd, &s) < 0 ||
+	    (s.st_size > (off_t)len && ftruncate(fd, (off_t)len) < 0))
+		return -errno;
+	return 0;
+}
+
 void pl_store_last_set(struct pl_store *st, unsigned int set,
 		       const struct pl_addr *addr)
 {
@@ -419,8 +439,7 @@ void pl_store_last_set(struct pl_store *st, unsigned int set,
 	if (fd < 0)
 		return;
 	pl_addr_str(addr, text);
-	/* Cut off and half-written both read as "no last address". */
-	if (ftruncate(fd, 0) < 0 || pl_write_all(fd, text, strlen(text)) < 0) {
+	if (write_last(fd, text) < 0) {
 		st->changed = true;
 		unlinkat(st->dir_fd, name, 0);
 	}
