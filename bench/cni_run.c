@@ -8,11 +8,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,18 +111,14 @@ static int make_env(const struct cni_exec *e, const char *command,
 	return 0;
 }
 
-static int spawn(const struct cni_exec *e, char (*text)[ENV_BYTES], int in,
-		 int out, pid_t *pid)
+static int spawn(const char *plugin, char **env, int in, int out, pid_t *pid)
 {
-	char *argv[] = { (char *)e->plugin, NULL };
-	char *env[ENV_VARS + 1] = { NULL };
+	char *argv[] = { (char *)plugin, NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	sigset_t none;
 	int rc = posix_spawn_file_actions_init(&fa);
 
-	for (int i = 0; i < ENV_VARS; i++)
-		env[i] = text[i];
 	if (rc)
 		return rc;
 	rc = posix_spawnattr_init(&attr);
@@ -133,11 +129,34 @@ static int spawn(const struct cni_exec *e, char (*text)[ENV_BYTES], int in,
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
 	posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
-	rc = posix_spawn(pid, e->plugin, &fa, &attr, argv, env);
+	rc = posix_spawn(pid, plugin, &fa, &attr, argv, env);
 	posix_spawnattr_destroy(&attr);
 out:
 	posix_spawn_file_actions_destroy(&fa);
 	return rc;
+}
+
+/*
+ * posix_spawn() lends the child our memory until it executes the plugin, and
+ * the kernel counts that; a copy has but the few pages that a child can't fault
+ * in.
+ */
+static int spawn_counted(const char *plugin, char **env, int in, int out,
+			 pid_t *pid)
+{
+	char *argv[] = { (char *)plugin, NULL };
+	sigset_t none;
+
+	*pid = fork();
+	if (*pid < 0)
+		return errno;
+	if (*pid)
+		return 0;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+		execve(plugin, argv, env);
+	_exit(127);
 }
 
 /* To the end of file, at most size - 1 bytes, NUL terminated. */
@@ -165,30 +184,61 @@ static int read_output(int fd, char *buf, size_t size, struct pl_err *err)
 	}
 }
 
-static int run(const struct cni_exec *e, char (*env)[ENV_BYTES], int in,
-	       char *buf, struct pl_err *err)
+int cni_start(const struct cni_exec *e, const char *command,
+	      const struct cni_pod *pod, bool counted, struct cni_job *job,
+	      struct pl_err *err)
 {
-	int p[2], rc, status = 0;
-	pid_t pid;
+	char text[ENV_VARS][ENV_BYTES], *env[ENV_VARS + 1] = { NULL };
+	pl_auto_fd in = memory_file(e->conf, err);
+	int p[2], rc;
 
+	*job = (struct cni_job){ .out = -1 };
+	if (in < 0)
+		return in;
+	if (make_env(e, command, pod, text) < 0)
+		return pl_err_set(err, ENAMETOOLONG, "paths are too long");
+	for (int i = 0; i < ENV_VARS; i++)
+		env[i] = text[i];
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return pl_err_sys(err, "cannot make a pipe");
-	rc = spawn(e, env, in, p[1], &pid);
+	job->out = p[0];
+	job->start_ns = pl_now_ns();
+	rc = (counted ? spawn_counted : spawn)(e->plugin, env, in, p[1],
+					       &job->pid);
 	close(p[1]);
-	if (rc) {
-		close(p[0]);
-		return pl_err_set(err, rc, "cannot execute it: %s",
-				  strerror(rc));
+	if (!rc)
+		return 0;
+	job->pid = 0;
+	pl_close_fd(&job->out);
+	return pl_err_set(err, rc, "cannot execute %s: %s", e->plugin,
+			  strerror(rc));
+}
+
+int cni_finish(struct cni_job *job, char **out, struct pl_err *err)
+{
+	pl_auto_free char *buf = malloc(OUTPUT_BYTES);
+	struct rusage usage = { 0 };
+	int rc, status = 0;
+
+	if (buf) {
+		buf[0] = '\0';
+		rc = read_output(job->out, buf, OUTPUT_BYTES, err);
+	} else {
+		rc = pl_err_set(err, ENOMEM, "out of memory");
 	}
-	rc = read_output(p[0], buf, OUTPUT_BYTES, err);
-	close(p[0]);
+	pl_close_fd(&job->out);
 	if (rc < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		kill(job->pid, SIGKILL);
+	while (wait4(job->pid, &status, 0, &usage) < 0 && errno == EINTR)
 		;
+	job->pid = 0;
+	job->ns = pl_now_ns() - job->start_ns;
+	job->peak_kib = (uint32_t)usage.ru_maxrss;
 	if (rc == 0 && status)
 		rc = pl_err_set(err, EREMOTEIO, "it failed and printed %s",
 				buf);
+	if (rc == 0 && out)
+		*out = pl_take_ptr(&buf);
 	return rc;
 }
 
@@ -196,24 +246,14 @@ int cni_exec(const struct cni_exec *e, const char *command,
 	     const struct cni_pod *pod, uint64_t *ns, char **out,
 	     struct pl_err *err)
 {
-	char env[ENV_VARS][ENV_BYTES];
-	pl_auto_fd in = memory_file(e->conf, err);
-	pl_auto_free char *buf = malloc(OUTPUT_BYTES);
-	uint64_t start;
-	int rc;
+	struct cni_job job;
+	int rc = cni_start(e, command, pod, false, &job, err);
 
-	if (in < 0)
-		return in;
-	if (!buf || make_env(e, command, pod, env) < 0)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	buf[0] = '\0';
-	start = pl_now_ns();
-	rc = run(e, env, in, buf, err);
-	*ns = pl_now_ns() - start;
+	if (rc == 0)
+		rc = cni_finish(&job, out, err);
+	*ns = job.ns;
 	if (rc < 0)
 		pl_err_prefix(err, "%s %s", e->plugin, command);
-	else if (out)
-		*out = pl_take_ptr(&buf);
 	return rc;
 }
 

@@ -7,6 +7,7 @@
 #ifndef BENCH_CNI_RUN_H
 #define BENCH_CNI_RUN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -29,11 +30,29 @@ struct cni_exec {
 	const char *conf;	/* JSON text */
 };
 
+/* A plugin at work. */
+struct cni_job {
+	pid_t pid;		/* 0: none */
+	int out;		/* what it prints; -1: none */
+	uint64_t start_ns;
+	uint64_t ns;		/* until it had exited and all was read */
+	uint32_t peak_kib;	/* memory, the plugins that it executed too */
+};
+
 /*
- * Execute it with CNI_COMMAND command for the pod. *ns: from before the
- * execution until it has exited and its output was read to the end. *out (or
- * NULL): the output, to be freed. A failure carries what the plugin printed.
+ * Execute it with CNI_COMMAND command for the pod; cni_finish waits for its end
+ * and has to be called after a success. *out (or NULL): the output, to be
+ * freed. A failure carries what the plugin printed.
+ *
+ * job->peak_kib is of use only where counted: the kernel counts what a process
+ * had before it executed the plugin, so that is kept small, at a price in time.
  */
+int cni_start(const struct cni_exec *e, const char *command,
+	      const struct cni_pod *pod, bool counted, struct cni_job *job,
+	      struct pl_err *err);
+int cni_finish(struct cni_job *job, char **out, struct pl_err *err);
+
+/* Both. *ns: job->ns. */
 int cni_exec(const struct cni_exec *e, const char *command,
 	     const struct cni_pod *pod, uint64_t *ns, char **out,
 	     struct pl_err *err);

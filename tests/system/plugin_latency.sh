@@ -4,14 +4,26 @@
 
 latency() { "$O/bench/cni_latency" "$@" >"$T/out" 2>"$T/err"; }
 measures() {
-	latency --rounds 3 --agent none --json "$T/json" &&
-		grep -q 'times as fast' "$T/out" && jq -e '
-		.rounds == 3 and .speedup > 0 and (.results | length) == 2 and
-		([.results[] | .add_ms.p50, .del_ms.p50, .add_del_ms.p99,
+	latency --rounds 3 --reservations 40 --parallel 5 --agent none \
+		--json "$T/json" &&
+		grep -q '5 ADDs at once' "$T/out" && jq -e '
+		.rounds == 3 and .reservations == 40 and .parallel == 5 and
+		([.figures[] | .times, .reference, .podlane] | all(. > 0)) and
+		([.figures[].figure] == ["add_del_empty", "add_del_reserved",
+		  "parallel_add", "peak_memory", "peak_memory_reserved"]) and
+		(.details | length) == 6 and
+		([.details[] | .add_ms.p50, .del_ms.p50, .add_del_ms.p99,
 		  .del_settled_ms.p50] | all(. > 0))' "$T/json"
+}
+measures_less() {
+	latency --rounds 1 --reservations 0 --parallel 0 --agent none \
+		--json "$T/json" &&
+		jq -e '([.figures[].figure] == ["add_del_empty", "peak_memory"])
+		and (.details | length) == 2' "$T/json"
 }
 if [ -x /usr/lib/cni/bridge ]; then
 	check measures measures
+	check measures-less measures_less
 else
 	skip measures "the reference plugins are not installed"
 fi
@@ -20,6 +32,8 @@ says() {
 	! latency "${@:2}" && grep -q -- "$1" "$T/err" || { cat "$T/err"; false; }
 }
 check bad-rounds says 'rounds must be' --rounds 0
+check bad-reservations says 'reservations must be' --reservations -1
+check bad-parallel says 'parallel must be' --parallel many
 check bad-option says 'help' --colour
 check stray-argument says 'no option' stray
 check no-reference says containernetworking-plugins --agent none \
