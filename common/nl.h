@@ -174,6 +174,23 @@ int pl_nl_route_each(struct pl_nl *nl, int family,
 		     int (*fn)(const struct pl_route *r, void *arg), void *arg,
 		     struct pl_err *err);
 
+/* --- nl_vlan.c ------------------------------------------------------------ */
+
+/* -EOPNOTSUPP: the kernel was built without VLANs of bridges. */
+struct pl_bridge_vlans {
+	bool filtering;
+	uint16_t default_pvid;		/* 0: none */
+};
+int pl_nl_bridge_vlans(struct pl_nl *nl, int index, struct pl_bridge_vlans *out,
+		       struct pl_err *err);
+/* The bridge looks at VLANs from now on. */
+int pl_nl_bridge_filter(struct pl_nl *nl, int index, struct pl_err *err);
+/* access: untagged, and what comes without a tag is of this VLAN. */
+int pl_nl_port_vlan_add(struct pl_nl *nl, int index, uint16_t first,
+			uint16_t last, bool access, struct pl_err *err);
+int pl_nl_port_vlan_del(struct pl_nl *nl, int index, uint16_t vid,
+			struct pl_err *err);
+
 /* --- nl_tc.c -------------------------------------------------------------- */
 
 /* Up, with one queue. -EEXIST. mtu 0: the kernel's. */

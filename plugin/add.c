@@ -325,9 +325,18 @@ static int step_pod(struct add *a, struct pl_err *err)
 
 static int step_gateway(struct add *a, struct pl_err *err)
 {
+	struct pl_link gw = a->br;
+	int rc;
+
 	if (!a->c->conf.is_gateway)
 		return 0;
-	return pl_wire_gateway(&a->host, &a->c->conf, &a->br, &a->result, err);
+	if (a->c->conf.vlan.access) {
+		rc = pl_vlan_gateway(&a->host, &a->c->conf.vlan, &a->br, &gw,
+				     err);
+		if (rc < 0)
+			return rc;
+	}
+	return pl_wire_gateway(&a->host, &a->c->conf, &gw, &a->result, err);
 }
 
 static int step_announce(struct add *a, struct pl_err *err)

@@ -43,8 +43,6 @@ static const struct unbuilt {
 	const char *key;
 } unbuilt[] = {
 	{ "", "macspoofchk" },
-	{ "", "vlan" },
-	{ "", "vlanTrunk" },
 	{ "runtimeConfig", "portMappings" },
 	{ "runtimeConfig", "infinibandGUID" },
 };
@@ -250,5 +248,7 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 		rc = find_mac(json, args, c, err);
 	if (rc == 0)
 		rc = pl_bandwidth_parse(json, &c->bandwidth, err);
+	if (rc == 0)
+		rc = pl_vlan_parse(json, &c->vlan, err);
 	return rc == 0 ? check_unbuilt(json, err) : rc;
 }

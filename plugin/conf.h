@@ -16,6 +16,7 @@
 #include "ipam/cni.h"
 #include "plugin/bandwidth.h"
 #include "plugin/lanes.h"
+#include "plugin/vlan.h"
 
 #define PL_CONF_STATE_DIR "/var/lib/podlane/cni"
 #define PL_CONF_AGENT_SOCKET "/run/podlane/agent.sock"
@@ -42,6 +43,7 @@ struct pl_conf {
 	const char *ipam_type;		/* "": no addresses */
 	const cJSON *dns;		/* for the result; NULL: the IPAM's */
 	struct pl_bandwidth bandwidth;
+	struct pl_vlan vlan;
 	bool has_mac;
 	uint8_t mac[6];			/* of the pod's interface */
 };

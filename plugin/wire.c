@@ -25,7 +25,7 @@
 #define PORT_WAIT_US 100000
 #define PORT_STEP_US 100
 
-static int random_mac(uint8_t *mac, struct pl_err *err)
+int pl_wire_random_mac(uint8_t *mac, struct pl_err *err)
 {
 	if (getrandom(mac, 6, 0) != 6)
 		return pl_err_sys(err, "cannot get random bytes");
@@ -79,7 +79,7 @@ static int find_or_make(struct pl_nl *host, const char *name, uint32_t mtu,
 	 * its ports', and every pod's neighbour entry of the gateway is wrong
 	 * when that pod goes.
 	 */
-	rc = random_mac(mac, err);
+	rc = pl_wire_random_mac(mac, err);
 	if (rc == 0)
 		rc = pl_nl_bridge_add(host, name, mtu, mac, err);
 	if (rc == 0)
@@ -102,9 +102,11 @@ int pl_wire_bridge(struct pl_nl *host, const struct pl_conf *c, uint32_t mtu,
 				  "%s is there and is no bridge but %s; choose "
 				  "another name for the key bridge", c->bridge,
 				  *br->kind ? br->kind : "another interface");
-	if ((br->flags & want) == want)
-		return 0;
-	return pl_nl_link_flags(host, br->index, want, want, err);
+	if ((br->flags & want) != want)
+		rc = pl_nl_link_flags(host, br->index, want, want, err);
+	if (rc == 0 && pl_vlan_any(&c->vlan))
+		rc = pl_vlan_bridge(host, br, err);
+	return rc;
 }
 
 /* --- the pair --- */
@@ -125,10 +127,10 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 			     .master = br->index,
 			     .up = true,
 			     .queues = 1 };
-	int rc = random_mac(mac, err);
+	int rc = pl_wire_random_mac(mac, err);
 
 	if (rc == 0)
-		rc = random_mac(own_mac, err);
+		rc = pl_wire_random_mac(own_mac, err);
 	/*
 	 * One queue: the kernel would make one per CPU, each with its folders
 	 * in sysfs, and a pair that has neither a queueing discipline nor XDP
@@ -142,6 +144,8 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 		rc = pl_nl_link_get(host, pair->host_name, port, err);
 	if (rc == 0 && flags)
 		rc = pl_nl_port_set(host, port->index, flags, err);
+	if (rc == 0 && pl_vlan_any(&c->vlan))
+		rc = pl_vlan_port(host, &c->vlan, br, port, err);
 	return rc;
 }
 

@@ -13,6 +13,9 @@
 #include "plugin/conf.h"
 #include "plugin/result.h"
 
+/* A MAC of the locally administered ones. */
+int pl_wire_random_mac(uint8_t *mac, struct pl_err *err);
+
 /*
  * Find the bridge, or make it with a pinned MAC, and set it up. Several may do
  * so at once. mtu: of a new one; 0: the kernel's.
@@ -55,8 +58,8 @@ void pl_wire_announce(struct pl_nl *host, const struct pl_link *port,
 		      struct pl_nl *nl, const struct pl_link *pod);
 
 /*
- * The bridge gets r's gateways as its addresses; forwarding is on; the node
- * knows no old MAC for r's addresses.
+ * The bridge (or the link of its VLAN) gets r's gateways as its addresses;
+ * forwarding is on; the node knows no old MAC for r's addresses.
  */
 int pl_wire_gateway(struct pl_nl *host, const struct pl_conf *c,
 		    const struct pl_link *br, const struct pl_result *r,

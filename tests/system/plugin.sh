@@ -35,7 +35,8 @@ check missing-environment missing
 check own-namespace code 8 pl ADD "${NODE[1]}" x
 check no-namespace code 8 pl ADD 1073741824 x
 check unknown-version code 1 pl ADD "$A" x eth0 '.cniVersion = "2.0.0"'
-check unbuilt-key code 2 pl ADD "$A" x eth0 ".vlan = 5"
+check unbuilt-key code 2 pl ADD "$A" x eth0 \
+	'.runtimeConfig.infinibandGUID = "c2:11:22:33:44:55:66:77"'
 check nothing-done clean
 
 RES=$(pl ADD "$A" a)

@@ -18,6 +18,8 @@ port_of() { jq -r '.interfaces[1].name' "$T/o"; }
 again() { pl CHECK "$A" "$1" eth0 "${2:-.} | .prevResult = $(cat "$T/o")"; }
 added() { pl ADD "$A" "$1" eth0 "${2:-.}" >"$T/o" || { cat "$T/o"; false; }; }
 
+one_way() { added o "$1" && pl DEL "" o && clean; }
+
 # Nobody takes a MAC for one that the kernel made up (NET_ADDR_SET is 3).
 assigned() {
 	added m && for l in "${NODE[1]} br0" "${NODE[1]} $(port_of)" "$A eth0"
@@ -87,6 +89,34 @@ pl DEL "$A" d
 check container-interface-ipam code 7 pl ADD "$A" x eth0 \
 	'.disableContainerInterface = true'
 check keys-are-clean clean
+
+# VLANs. This is all that can be tested on a kernel that refuses them.
+if host ip link add probe type bridge vlan_filtering 1 2>/dev/null; then
+	host ip link del probe
+	vlans() { host bridge -j vlan show dev "$1" | jq -c '[.[].vlans[] |
+		[.vlan, .vlanEnd // .vlan, (.flags // [] | sort)]]'; }
+	vlan() {
+		added v '.vlan = 7 | .vlanTrunk = [{"minID":9,"maxID":11}] |
+			.preserveDefaultVlan = false' &&
+			[ "$(vlans "$(port_of)")" = \
+			'[[7,7,["Egress Untagged","PVID"]],[9,11,[]]]' ] &&
+			reaches "$A" 10.77.0.1 &&
+			host ip addr show br0.7 | grep 10.77.0.1
+	}
+	check vlan vlan
+	pl DEL "$A" v
+	host ip link del br0.7
+else
+	skip vlan "this kernel has no VLANs of bridges"
+	no_vlan() { # JQ
+		code 100 pl ADD "$A" v eth0 "$1" && pl ADD "$A" v eth0 "$1" |
+			jq -e '.msg | contains("VLAN_FILTERING")' && clean &&
+			empty_pod "$A"
+	}
+	check vlan-refused no_vlan '.vlan = 7'
+	check vlan-trunk-refused no_vlan '.vlanTrunk = [{"id":7}]'
+fi
+check vlan-zero one_way '.vlan = 0 | .vlanTrunk = []'
 
 # An address that comes back on another MAC: B, C and the node reach it at
 # once, although B and the node have just talked to the old one.

@@ -91,8 +91,16 @@ static void test_bad(void **state)
 		  "\"x\"}}", "disableContainerInterface" },
 		{ "{\"ipMasq\":1}", "ipMasq" },
 		{ "{\"ipMasqBackend\":\"magic\"}", "ipMasqBackend" },
-		{ "{\"vlan\":5}", "vlan" },
-		{ "{\"vlanTrunk\":[{}]}", "vlanTrunk" },
+		{ "{\"vlan\":4095}", "vlan" },
+		{ "{\"vlan\":-1}", "vlan" },
+		{ "{\"vlanTrunk\":[{}]}", "vlanTrunk[0]" },
+		{ "{\"vlanTrunk\":[{\"id\":1},{\"id\":0}]}",
+		  "vlanTrunk[1].id" },
+		{ "{\"vlanTrunk\":[{\"minID\":5}]}", "vlanTrunk[0]" },
+		{ "{\"vlanTrunk\":[{\"minID\":5,\"maxID\":4}]}",
+		  "vlanTrunk[0]" },
+		{ "{\"vlanTrunk\":[{\"minID\":5,\"maxID\":4095}]}",
+		  "vlanTrunk[0].maxID" },
 		{ "{\"runtimeConfig\":{\"portMappings\":[{}]}}",
 		  "runtimeConfig.portMappings" },
 		{ "{\"runtimeConfig\":{\"bandwidth\":{\"ingressRate\":1}}}",
@@ -117,12 +125,41 @@ static void test_bad(void **state)
 	}
 }
 
+static void test_vlans(void **state)
+{
+	static const uint16_t in[] = { 1, 7, 100, 101, 102, 4094 };
+	struct pl_cni_conf doc;
+	struct pl_err err = { 0 };
+	struct pl_conf c;
+	size_t n = 0;
+
+	(void)state;
+	assert_int_equal(parse("{\"vlan\":7,\"preserveDefaultVlan\":false,"
+			       "\"vlanTrunk\":[{\"id\":1},{\"minID\":100,"
+			       "\"maxID\":102,\"id\":7},{\"id\":4094}]}",
+			       NULL, true, &doc, &c, &err), 0);
+	assert_int_equal(c.vlan.access, 7);
+	assert_true(pl_vlan_any(&c.vlan) && !c.vlan.keep_default);
+	for (unsigned int id = 0; id <= PL_VLAN_MAX; id++) {
+		if (!(c.vlan.trunk[id / 8] & 1u << id % 8))
+			continue;
+		assert_true(n < sizeof(in) / sizeof(in[0]));
+		assert_int_equal(id, in[n++]);
+	}
+	assert_int_equal(n, sizeof(in) / sizeof(in[0]));
+	pl_cni_conf_fini(&doc);
+	assert_int_equal(parse("{}", NULL, true, &doc, &c, &err), 0);
+	assert_true(!pl_vlan_any(&c.vlan) && c.vlan.keep_default);
+	pl_cni_conf_fini(&doc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_vlans),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
