@@ -29,7 +29,7 @@ BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
 RUN_DEBS := gnuplot-nox procps libnftables1
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
-	containernetworking-plugins mandoc
+	containernetworking-plugins mandoc spin
 NEED_NOTHING := deps deps-run deps-check quickstart check clean help lint
 
 ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)

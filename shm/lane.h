@@ -27,9 +27,11 @@
  *          fence, then head, tail and state (ring_if_waiting, pl_lane_arm).
  *
  * One doorbell serves both directions. Only who has taken it (bell_taken) polls
- * or drains it; another thread that wants to sleep waits on `turn`. A drained
- * byte may have been for the other thread, so `turn` moves with each drain, and
- * nobody goes to sleep whose turn is not the one from before it armed.
+ * or drains it; another thread that wants to sleep waits until it is given. A
+ * drained byte may have been for the other thread, so `turn` moves with each
+ * drain, and nobody polls whose turn is not the one from before it armed.
+ *
+ * tests/model has models of all this; they change with it.
  */
 #ifndef SHM_LANE_H
 #define SHM_LANE_H
@@ -88,8 +90,8 @@ struct pl_lane {
 	_Atomic bool signalled;		/* event_fd is readable */
 	int event_fd, epoll_fd;
 	/* Of two sleeping threads. */
-	_Atomic bool bell_taken;
-	_Atomic uint32_t turn, waiting;
+	_Atomic uint32_t bell_taken;	/* enum in lane_wait.c */
+	_Atomic uint32_t turn;
 
 	struct pl_lane_tx tx PL_HOT;
 	struct pl_lane_rx rx PL_HOT;
@@ -260,9 +262,6 @@ static inline bool pl_lane_has_fd(const struct pl_lane *l)
 
 /* Make it tell the truth, after whatever the receiving side did. */
 void pl_lane_fd_update(struct pl_lane *l);
-
-/* The same for a thread that only sends and has drained the doorbell. */
-void pl_lane_fd_drained(struct pl_lane *l);
 
 /* Make it readable. */
 void pl_lane_fd_signal(struct pl_lane *l);

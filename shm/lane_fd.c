@@ -18,8 +18,10 @@
  * when something changes.
  *
  * A sending thread that sleeps on the doorbell may take a byte that was meant
- * for the receiving one, and then signals in its place; while it sleeps, the
- * receiving one leaves the doorbell to it.
+ * for the receiving one, and then signals in its place, whether there is
+ * something to read or not: the peer will not ring again for the number that it
+ * has rung for, so the receiving thread has to ask anew. While the other one
+ * sleeps, the receiving one leaves the doorbell to it.
  */
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -38,16 +40,20 @@ void pl_lane_fd_signal(struct pl_lane *l)
 		return;
 }
 
-/* Reads first: who signals in between then finds `signalled` as it was. */
-static void unsignal(struct pl_lane *l)
+/*
+ * Was it signalled? Reads first: who signals in between then finds `signalled`
+ * as it was. One that has been announced and is not there yet is left for the
+ * next time, for the descriptor is about to be readable.
+ */
+static bool unsignal(struct pl_lane *l)
 {
 	uint64_t n;
 
-	if (!atomic_load(&l->signalled))
-		return;
-	if (read(l->event_fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
-		return;
+	if (!atomic_load(&l->signalled) ||
+	    read(l->event_fd, &n, sizeof(n)) < 0)
+		return false;
 	atomic_exchange(&l->signalled, false);
+	return true;
 }
 
 static bool known(const struct pl_lane *l)
@@ -59,10 +65,10 @@ static bool known(const struct pl_lane *l)
 void pl_lane_fd_update(struct pl_lane *l)
 {
 	if (!known(l)) {
-		bool rung;
+		bool rung = unsignal(l);
 
-		unsignal(l);
-		rung = pl_lane_drain(l);
+		if (pl_lane_drain(l))
+			rung = true;
 		/* The peer rings once for each time that it was asked. */
 		if (!l->rx.armed || rung || l->rx.head != l->rx.armed_head)
 			pl_lane_arm(l, PL_IN);
@@ -71,18 +77,6 @@ void pl_lane_fd_update(struct pl_lane *l)
 	}
 	pl_lane_fd_signal(l);
 	pl_lane_disarm(l, PL_IN);
-}
-
-void pl_lane_fd_drained(struct pl_lane *l)
-{
-	uint64_t head = atomic_load_explicit(&l->peer->head,
-					     memory_order_acquire);
-	uint64_t state = atomic_load_explicit(&l->peer->state,
-					      memory_order_acquire);
-
-	if (state != PL_STATE_OPEN ||
-	    head != atomic_load_explicit(&l->own->tail, memory_order_acquire))
-		pl_lane_fd_signal(l);
 }
 
 static int add(int epoll_fd, int fd, uint32_t events)

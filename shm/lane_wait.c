@@ -43,32 +43,50 @@ static bool drain(struct pl_lane *l)
 	return any;
 }
 
-static bool bell_take(struct pl_lane *l)
+/* bell_taken */
+enum {
+	BELL_FREE = 0,
+	BELL_TAKEN = 1,
+	BELL_WAITED = 2,	/* taken, and somebody may wait for it */
+};
+
+static bool bell_try(struct pl_lane *l)
 {
-	return !atomic_exchange(&l->bell_taken, true);
+	uint32_t old = BELL_FREE;
+
+	return atomic_compare_exchange_strong(&l->bell_taken, &old,
+					      BELL_TAKEN);
+}
+
+/* Had at once, or waited until it was given: who wakes tries again. */
+static bool bell_wait(struct pl_lane *l, uint64_t left_ns)
+{
+	if (atomic_exchange(&l->bell_taken, BELL_WAITED) == BELL_FREE)
+		return true;
+	pl_futex_wait(&l->bell_taken, BELL_WAITED, left_ns, 1);
+	return false;
 }
 
 /*
- * Twice: once for those whose byte was drained (and who may get the doorbell
- * next), once for those who did not get it because we had it.
+ * drained: a byte that may have been for the other thread, which must not poll
+ * for it if it has looked already.
  */
-static void bell_give(struct pl_lane *l)
+static void bell_give(struct pl_lane *l, bool drained)
 {
-	atomic_fetch_add(&l->turn, 1);
-	atomic_store(&l->bell_taken, false);
-	atomic_fetch_add(&l->turn, 1);
-	if (atomic_load(&l->waiting))
-		pl_futex_wake(&l->turn, 1);
+	if (drained)
+		atomic_fetch_add(&l->turn, 1);
+	if (atomic_exchange(&l->bell_taken, BELL_FREE) == BELL_WAITED)
+		pl_futex_wake(&l->bell_taken, 1);
 }
 
 bool pl_lane_drain(struct pl_lane *l)
 {
 	bool any;
 
-	if (!bell_take(l))
+	if (!bell_try(l))
 		return false;
 	any = drain(l);
-	bell_give(l);
+	bell_give(l, any);
 	return any;
 }
 
@@ -195,7 +213,8 @@ void pl_lane_disarm(struct pl_lane *l, int events)
 }
 
 /* left_ns 0: for ever. 0: woken, perhaps for nothing. */
-static int poll_bell(struct pl_lane *l, int events, uint64_t left_ns)
+static int poll_bell(struct pl_lane *l, int events, uint64_t left_ns,
+		     bool *drained)
 {
 	struct pollfd p = { .fd = l->bell, .events = POLLIN | POLLRDHUP };
 	const struct timespec ts = {
@@ -209,28 +228,26 @@ static int poll_bell(struct pl_lane *l, int events, uint64_t left_ns)
 	if (n == 0)
 		return 0;
 	if (p.revents & POLLIN)
-		drain(l);
+		*drained = drain(l);
 	if (p.revents & HANG_UP)
 		hang_up(l);
-	if (!(events & PL_IN) && pl_lane_has_fd(l))
-		pl_lane_fd_drained(l);
+	/* The byte may have been the receiving thread's, see lane_fd.c. */
+	if (*drained && !(events & PL_IN) && pl_lane_has_fd(l))
+		pl_lane_fd_signal(l);
 	return 0;
 }
 
 /* turn: as it was before this thread armed. */
 static int doze(struct pl_lane *l, int events, uint32_t turn, uint64_t left_ns)
 {
+	bool drained = false;
 	int rc = 0;
 
-	if (bell_take(l)) {
-		if (atomic_load(&l->turn) == turn)
-			rc = poll_bell(l, events, left_ns);
-		bell_give(l);
-	} else {
-		atomic_fetch_add(&l->waiting, 1);
-		pl_futex_wait(&l->turn, turn, left_ns, 1);
-		atomic_fetch_sub(&l->waiting, 1);
-	}
+	if (!bell_try(l) && !bell_wait(l, left_ns))
+		return 0;
+	if (atomic_load(&l->turn) == turn)
+		rc = poll_bell(l, events, left_ns, &drained);
+	bell_give(l, drained);
 	return rc;
 }
 
