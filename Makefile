@@ -30,7 +30,12 @@ BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 RUN_DEBS := gnuplot-nox procps libnftables1
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc spin
-NEED_NOTHING := deps deps-run deps-check quickstart check clean help lint
+# What tests/system/client_*.sh executes, and the package that brings it. Where
+# it is there from elsewhere (docker.com's containerd) it stays.
+ENGINES := busybox=busybox-static conmon=conmon containerd=containerd \
+	iptables=iptables podman=podman runc=runc
+NEED_NOTHING := deps deps-run deps-check deps-engines quickstart check clean \
+	help lint
 
 ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
 TOOLS := $(firstword $(CC)) $(PKG_CONFIG)
@@ -181,6 +186,23 @@ deps deps-run deps-check:
 	apt-get -qq update && apt-get -qq -y install \
 		--no-install-recommends $$missing >/dev/null
 
+# The tests start engines of their own, so services that came along are stopped
+# and do not start with the machine. Without engines, tests are skipped.
+deps deps-check: deps-engines
+deps-engines:
+	@missing=; for e in $(ENGINES); do command -v $${e%%=*} >/dev/null || \
+		missing="$$missing $${e$(HASH)*=}"; done; \
+	[ -z "$$missing" ] && exit 0; echo "installing:$$missing"; \
+	[ "$$(id -u)" = 0 ] || { echo "make: not root, tests with these are \
+	skipped" >&2; exit 0; }; export DEBIAN_FRONTEND=noninteractive; \
+	apt-get -qq update && apt-get -qq -y install --no-remove \
+		--no-install-recommends $$missing >/dev/null || { echo \
+		"make: tests with these are skipped:$$missing" >&2; exit 0; }; \
+	command -v systemctl >/dev/null || exit 0; \
+	for u in $$(dpkg -L $$missing | sed -n \
+		's,.*/lib/systemd/system/\([^/@]*\.[st][a-z]*\)$$,\1,p'); do \
+		systemctl disable --now $$u >/dev/null 2>&1; done; exit 0
+
 quickstart: deps-run
 	$(Q)exec bench/quickstart.sh "$(MAKE)" "$(O)"
 
@@ -236,5 +258,5 @@ help:
 	echo 'SAN=address,undefined   build with sanitizers (give O= too)'; \
 	echo 'TESTS="unit/test_x system/y.sh"   only these, with check'
 
-.PHONY: all tests deps deps-run deps-check quickstart check lint install clean \
-	config help
+.PHONY: all tests deps deps-run deps-check deps-engines quickstart check lint \
+	install clean config help
