@@ -175,6 +175,8 @@ status() { pl STATUS "" "" "" '.cniVersion = "1.1.0"'; }
 check status status
 fake_stop
 check status-without-agent code 50 status
+check status-without-agent-optional pl STATUS "" "" "" \
+	'.cniVersion = "1.1.0" | .agentPolicy = "optional"'
 check required code 11 pl ADD "$A" r
 check required-is-clean clean
 optional() {
@@ -185,6 +187,16 @@ check optional optional
 check del-without-agent pl DEL "$A" r
 check clean-without-agent clean
 fake_start
+used_up() {
+	local one='.ipam.ranges = [[{"subnet":"10.77.0.0/24",
+		"rangeStart":"10.77.0.9","rangeEnd":"10.77.0.9"}]]'
+	pl ADD "$A" u eth0 "$one" >/dev/null || return
+	code 50 pl STATUS "" "" "" ".cniVersion = \"1.1.0\" | $one"
+	local rc=$?
+	pl DEL "" u && pl STATUS "" "" "" ".cniVersion = \"1.1.0\" | $one" &&
+		return $rc
+}
+check status-exhausted used_up
 
 # Another IPAM plugin.
 hl='.ipam.type = "host-local"'

@@ -106,5 +106,16 @@ chained() {
 check chained chained
 check chained-del del "" z
 check chained-del-ends eval '! listens "$A"'
+
+# What keeps the agent from serving keeps STATUS from saying yes.
+sed -i 's/10.99.0.1"/10.99.0.201"/' "$T/nodes.json"
+not_up() {
+	! status >"$T/o" && jq -e '.code == 50 and
+		(.msg | contains("overlay is down"))' "$T/o"
+}
+check status-overlay-down wait_for 10 not_up
+sed -i 's/10.99.0.201"/10.99.0.1"/' "$T/nodes.json"
+check status-overlay-up wait_for 10 status
 agent_stop 1
+check status-agent-down says 1 '"code":	50' status
 finish
