@@ -127,6 +127,11 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 		rc = pl_rules_del(at, err);
 	if (m.addresses && rc == 0)
 		rc = pl_address_del(c, at, m.ipam, err);
+	/* An ADD whose IPAM plugin is not there has failed, too; end it. */
+	if (rc == -ENOENT && !rec) {
+		pl_warn("container=%s: %s", at->id, err->msg);
+		rc = 0;
+	}
 	unregister_end(at, &agent);
 	return rc == 0 && rec ? pl_record_remove(rec, err) : rc;
 }

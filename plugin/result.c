@@ -339,46 +339,50 @@ static bool print_route(cJSON *j, const struct pl_res_route *r,
 	return true;
 }
 
-/* A new object at the end of a list, NULL when out of memory. */
-static cJSON *item(cJSON *list)
+/*
+ * A new object at the end of the list of that name; NULL when out of memory.
+ * The first one makes the list: programs in Go leave empty ones out.
+ */
+static cJSON *item(cJSON *out, cJSON **list, const char *name)
 {
-	cJSON *j = list ? cJSON_CreateObject() : NULL;
+	cJSON *j;
 
+	if (!*list)
+		*list = cJSON_AddArrayToObject(out, name);
+	j = *list ? cJSON_CreateObject() : NULL;
 	if (j)
-		cJSON_AddItemToArray(list, j);
+		cJSON_AddItemToArray(*list, j);
 	return j;
 }
 
 static bool print_lists(cJSON *out, const struct pl_result *r,
 			const struct shape *s)
 {
-	cJSON *list = cJSON_AddArrayToObject(out, "interfaces"), *j;
+	cJSON *ifs = NULL, *ips = NULL, *routes = NULL, *j;
 
 	for (size_t i = 0; i < r->n_ifs; i++) {
-		j = item(list);
+		j = item(out, &ifs, "interfaces");
 		if (!j || !print_if(j, &r->ifs[i], s))
 			return false;
 	}
-	list = cJSON_AddArrayToObject(out, "ips");
 	for (size_t i = 0; i < r->n_ips; i++) {
-		j = item(list);
+		j = item(out, &ips, "ips");
 		if (!j || !print_ip(j, &r->ips[i], s))
 			return false;
 	}
-	list = cJSON_AddArrayToObject(out, "routes");
 	for (size_t i = 0; i < r->n_routes; i++) {
-		j = item(list);
+		j = item(out, &routes, "routes");
 		if (!j || !print_route(j, &r->routes[i], s))
 			return false;
 	}
-	return list != NULL;
+	return true;
 }
 
 /* The first address of the family, and the routes of the family. */
 static bool print_family(cJSON *out, const struct pl_result *r,
 			 const char *key, int family, const struct shape *s)
 {
-	cJSON *j, *list;
+	cJSON *j, *route, *list = NULL;
 	size_t n = 0;
 
 	while (n < r->n_ips && r->ips[n].addr.addr.family != family)
@@ -389,15 +393,14 @@ static bool print_family(cJSON *out, const struct pl_result *r,
 	if (!add_prefix(j, "ip", &r->ips[n].addr) ||
 	    !add_addr(j, "gateway", &r->ips[n].gw))
 		return false;
-	list = cJSON_AddArrayToObject(j, "routes");
 	for (size_t i = 0; i < r->n_routes; i++) {
 		if (r->routes[i].dst.addr.family != family)
 			continue;
-		j = item(list);
-		if (!j || !print_route(j, &r->routes[i], s))
+		route = item(j, &list, "routes");
+		if (!route || !print_route(route, &r->routes[i], s))
 			return false;
 	}
-	return list != NULL;
+	return true;
 }
 
 static bool print_body(cJSON *out, const struct pl_result *r,

@@ -211,6 +211,7 @@ check delegated-del pl DEL "" h eth0 'del(.ipam)'
 check delegated-clean clean
 check delegated-missing code 5 pl ADD "$A" h eth0 '.ipam.type = "no-such"'
 check delegated-missing-clean clean
+check delegated-missing-del pl DEL "$A" h eth0 '.ipam.type = "no-such"'
 layer2() {
 	pl ADD "$A" l eth0 'del(.ipam) | .isGateway = false' >"$T/o" &&
 		in_ns "$A" ip link show eth0 | grep -q UP && pl DEL "" l

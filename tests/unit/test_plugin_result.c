@@ -78,9 +78,9 @@ static void test_old_versions(void **state)
 	(void)state;
 	expect("{\"ips\":[{\"version\":\"4\",\"address\":\"10.1.0.2/24\"},"
 	       "{\"version\":\"6\",\"address\":\"fd00::2/64\"}]}", "0.3.1",
-	       "{'cniVersion':'0.3.1','interfaces':[],'ips':[{'version':'4',"
+	       "{'cniVersion':'0.3.1','ips':[{'version':'4',"
 	       "'address':'10.1.0.2/24'},{'version':'6',"
-	       "'address':'fd00::2/64'}],'routes':[],'dns':{}}");
+	       "'address':'fd00::2/64'}],'dns':{}}");
 	expect(FULL, "0.2.0",
 	       "{'cniVersion':'0.2.0','ip4':{'ip':'10.1.0.2/24',"
 	       "'gateway':'10.1.0.1','routes':[{'dst':'0.0.0.0/0'}]},"
@@ -88,7 +88,7 @@ static void test_old_versions(void **state)
 	       "'gw':'fd00::1'}]},'dns':{'nameservers':['10.1.0.1']}}");
 	expect("{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"10.1.0.2/24\","
 	       "\"routes\":[{\"dst\":\"10.0.0.0/8\"}]}}", "1.0.0",
-	       "{'cniVersion':'1.0.0','interfaces':[],"
+	       "{'cniVersion':'1.0.0',"
 	       "'ips':[{'address':'10.1.0.2/24'}],"
 	       "'routes':[{'dst':'10.0.0.0/8'}],'dns':{}}");
 }
