@@ -129,6 +129,7 @@ static int remote_start(struct pl_agent *a, struct pl_err *err)
 		.port = conf->port,
 		.connections = (int)conf->connections,
 		.congestion = conf->congestion,
+		.resume_ms = (int)conf->resume_ms,
 		.registry = pl_agent_registry(a),
 	};
 	int rc = pl_remote_create(&cfg, &a->remote, err);
@@ -182,9 +183,12 @@ static int pods_start(struct pl_agent *a, struct pl_err *err)
 	if (rc == 0)
 		rc = pl_pods_create(a->base, a->broker, a->args->node,
 				    &a->args->conf, &a->pods, err);
-	if (rc == 0)
-		a->broker->pods = a->pods;
-	return rc;
+	if (rc < 0)
+		return rc;
+	a->broker->pods = a->pods;
+	a->broker->show_until_ns = pl_now_ns() +
+				   a->args->conf.resume_ms * UINT64_C(1000000);
+	return 0;
 }
 
 static int server_start(struct pl_agent *a, struct pl_err *err)
@@ -230,6 +234,8 @@ static void stop(struct pl_agent *a)
 		pl_rundir_unlink(a->args->run_dir);
 		pl_server_destroy(a->server);
 	}
+	if (a->broker)
+		a->broker->ending = true;
 	if (a->remote) {
 		a->broker->remote = NULL;
 		pl_remote_destroy(a->remote);

@@ -36,6 +36,7 @@ struct pl_agent_conf {
 	uint32_t connections;		/* 0: default */
 	char congestion[PL_CARRIER_CONGESTION_BYTES];
 	struct pl_limits limits;
+	uint32_t resume_ms;		/* how long others may be away */
 	enum pl_log_level log_level;
 };
 

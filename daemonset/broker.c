@@ -7,6 +7,9 @@
 #include "common/util.h"
 #include "shm/podlane.h"
 
+/* Libraries look for an agent several times a second. */
+#define SETTLE_NS UINT64_C(5000000000)
+
 int pl_broker_create(struct event_base *base, const char *node,
 		     struct pl_broker **out, struct pl_err *err)
 {
@@ -16,6 +19,7 @@ int pl_broker_create(struct event_base *base, const char *node,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	b->base = base;
 	b->node = node;
+	b->settle_until_ns = pl_now_ns() + SETTLE_NS;
 	*out = b;
 	return 0;
 }
@@ -23,6 +27,23 @@ int pl_broker_create(struct event_base *base, const char *node,
 void pl_broker_destroy(struct pl_broker *b)
 {
 	free(b);
+}
+
+bool pl_broker_is_settling(const struct pl_broker *b, const struct pl_pod *pod)
+{
+	return pod->is_restored && pl_now_ns() < b->settle_until_ns;
+}
+
+bool pl_broker_may_show(struct pl_broker *b, const struct pl_addr *addr)
+{
+	const struct pl_pod *pod = pl_pods_by_addr(b->pods, addr);
+
+	return pod && pod->is_restored && pl_now_ns() < b->show_until_ns;
+}
+
+int pl_broker_later(const struct pl_client *c, int rc, int instead)
+{
+	return rc == -EAGAIN && c->version < 2 ? instead : rc;
 }
 
 void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c)

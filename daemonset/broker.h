@@ -39,6 +39,7 @@ struct pl_broker_incoming {
 	uint32_t ring_bytes;		/* of the replica */
 	int timeout_ms;			/* -1: none */
 	const char *path;		/* "tcp" */
+	const uint8_t *uid;		/* of the lane, PL_WIRE_UID bytes */
 };
 
 /* seg_fd: of the accepting pod, checked; borrowed, -1 when status is not 0. */
@@ -47,14 +48,21 @@ typedef void pl_broker_incoming_done(void *arg, int status, const char *text,
 
 /*
  * A pod of another node wants a lane. Everything in it came from the network:
- * it is checked here. Returns 0 with the lane's id, and done runs later, once
- * (-ECONNREFUSED, -ETIMEDOUT, or 0 when it was accepted); or -errno and done
- * never runs: -EHOSTUNREACH, -ECONNREFUSED, -EACCES, -EDQUOT. The broker keeps
- * duplicates of what it needs of the descriptors.
+ * it is checked here. Returns 0 with the lane's id, and whether the pod here
+ * can go on with another agent; then done runs later, once (-ECONNREFUSED,
+ * -ETIMEDOUT, or 0 when it was accepted). Or -errno and done never runs:
+ * -EHOSTUNREACH, -ECONNREFUSED, -EACCES, -EDQUOT; -EAGAIN: it may listen in a
+ * moment. The broker keeps duplicates of what it needs of the descriptors.
  */
 int pl_broker_incoming(struct pl_broker *b, const struct pl_broker_incoming *in,
 		       pl_broker_incoming_done *done, void *arg, uint64_t *id,
-		       struct pl_err *err);
+		       bool *resumes, struct pl_err *err);
+
+/*
+ * Another node speaks of a lane of the pod with this address, and the remote
+ * part does not know it. May the pod still show it?
+ */
+bool pl_broker_may_show(struct pl_broker *b, const struct pl_addr *pod);
 
 /*
  * A lane that pl_broker_incoming or pl_remote_connect made has ended at the
@@ -64,6 +72,7 @@ void pl_broker_lane_ended(struct pl_broker *b, uint64_t id);
 
 struct pl_broker_region {
 	uint64_t id;
+	const uint8_t *uid;
 	int fd;				/* the owner's segment, checked */
 	uint64_t size;			/* bytes of data */
 	int bell_fd;			/* readable: a publish was rung */
@@ -74,7 +83,8 @@ struct pl_broker_region {
  * A pod of another node wants to read a region of this one. All that *out has
  * is the broker's and valid until pl_remote_region_gone(id); nobody else
  * reads bell_fd or writes watch. Asked anew for each reader, as policy is by
- * the reader's Kubernetes namespace. -EHOSTUNREACH, -ENOENT, -EACCES.
+ * the reader's Kubernetes namespace. -EHOSTUNREACH, -ENOENT, -EACCES; -EAGAIN:
+ * its owner may show it in a moment.
  */
 int pl_broker_region_lookup(struct pl_broker *b, const struct pl_addr *owner,
 			    const char *name, const char *reader_ns,

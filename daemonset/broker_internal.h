@@ -30,6 +30,9 @@ struct pl_broker {
 	uint64_t last_id;
 	struct pl_lane_rec *lanes;		/* by id */
 	struct pl_region_opening *openings;	/* by id */
+	uint64_t show_until_ns;			/* see pl_broker_may_show */
+	uint64_t settle_until_ns;		/* see pl_broker_is_settling */
+	bool ending;				/* nobody is told anything */
 };
 
 /* A listener of a client. */
@@ -62,6 +65,7 @@ struct pl_lane_end {
 
 struct pl_lane_rec {
 	uint64_t id;			/* key */
+	uint8_t uid[PL_WIRE_UID];
 	struct pl_broker *broker;
 	bool is_open;			/* else the answer is awaited */
 	struct pl_lane_end ends[PL_ENDS];
@@ -82,6 +86,7 @@ struct pl_lane_rec {
 /* A region of a pod of this node. */
 struct pl_region_own {
 	uint64_t id;
+	uint8_t uid[PL_WIRE_UID];
 	char name[PL_WIRE_NAME];		/* key in the pod */
 	uint32_t flags;
 	struct pl_client *client;
@@ -102,6 +107,7 @@ struct pl_region_opening {
 	struct pl_region_own *region;	/* NULL: of another node */
 	bool is_pending;
 	uint32_t seq;
+	uint8_t uid[PL_WIRE_UID];	/* asked for, or 0; then what it has */
 	char name[PL_WIRE_NAME];
 	struct pl_addr owner;
 	char node[PL_NODE_NAME_BYTES];
@@ -141,12 +147,24 @@ int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,
 		   struct pl_pod **pod, const struct pl_node **node,
 		   struct pl_err *err);
 
+/*
+ * After a start, and only for pods of the agent before: their libraries may
+ * still be about to show what they have. Then what is missing is -EAGAIN.
+ */
+bool pl_broker_is_settling(const struct pl_broker *b, const struct pl_pod *pod);
+
+/* What a client is told instead of -EAGAIN if it does not know that. */
+int pl_broker_later(const struct pl_client *c, int rc, int instead);
+
 /* --- broker_listen.c ------------------------------------------------------ */
 
 const char *pl_broker_on_listen(struct pl_client *c, const void *msg, int *fds,
 				int n_fds);
 void pl_service_end(struct pl_service *s);
 struct pl_service *pl_service_find(struct pl_pod *pod, const char *name);
+/* -ECONNREFUSED, or -EAGAIN. */
+int pl_service_missing(const struct pl_broker *b, const struct pl_pod *pod,
+		       const char *name, struct pl_err *err);
 
 /* --- broker_lane.c -------------------------------------------------------- */
 
@@ -161,6 +179,13 @@ void pl_lane_accepted(struct pl_service *s, uint64_t id, uint32_t ring_bytes,
 void pl_lane_refuse(struct pl_lane_rec *l, int status, const char *text);
 /* The pod's end is over. died: it did not close it. */
 void pl_lane_end_close(struct pl_lane_end *end, bool died);
+
+/* --- broker_resume.c ------------------------------------------------------ */
+
+const char *pl_broker_on_lane_resume(struct pl_client *c, const void *msg,
+				     int *fds, int n_fds);
+const char *pl_broker_on_lane_show(struct pl_client *c, const void *msg,
+				   int *fds, int n_fds);
 
 /* --- broker_remote.c ------------------------------------------------------ */
 
@@ -181,6 +206,8 @@ int pl_lane_offer(struct pl_lane_rec *l, struct pl_service *s, int seg_fd,
 		  int bell_fd, int timeout_ms, struct pl_err *err);
 /* CONNECT_OK to a local FROM. */
 void pl_lane_connected(struct pl_lane_rec *l, int seg_fd, int bell_fd);
+/* What CONNECT_OK, INCOMING and LANE_RESUMED say to end. */
+void pl_lane_describe(const struct pl_lane_end *end, struct pl_msg_lane *m);
 /* More bytes on account of an end; -EDQUOT. */
 int pl_lane_charge(struct pl_lane_end *end, struct pl_client *c,
 		   uint64_t bytes, struct pl_err *err);

@@ -25,6 +25,7 @@
 #include "daemonset/broker_internal.h"
 #include "daemonset/guard.h"
 #include "daemonset/seg_check.h"
+#include "shm/msg.h"
 #include "shm/segment.h"
 
 #define PENDING_MAX 128		/* lanes that one listener is offered */
@@ -124,7 +125,8 @@ void pl_lane_refuse(struct pl_lane_rec *l, int status, const char *text)
 
 	pl_lane_rec_free(l);
 	if (from && seq)
-		pl_client_send_error(from, seq, status, text);
+		pl_client_send_error(from, seq, pl_broker_later(from, status,
+							-ECONNREFUSED), text);
 	if (done)
 		done(arg, status, text, -1, 0);
 }
@@ -151,21 +153,40 @@ static int set_timeout(struct pl_lane_rec *l, int timeout_ms,
 	return 0;
 }
 
+static void addr_text(const struct pl_addr *a, char out[PL_WIRE_ADDR])
+{
+	if (a->family)
+		pl_addr_str(a, out);
+}
+
+void pl_lane_describe(const struct pl_lane_end *end, struct pl_msg_lane *m)
+{
+	const struct pl_lane_rec *l = end->lane;
+	bool is_from = end == &l->ends[PL_END_FROM];
+	const struct pl_lane_end *peer =
+		&l->ends[is_from ? PL_END_TO : PL_END_FROM];
+
+	m->id = l->id;
+	m->ring_bytes = peer->ring_bytes;
+	memcpy(m->path, l->path, sizeof(m->path));
+	memcpy(m->service, l->service, sizeof(m->service));
+	memcpy(m->uid, l->uid, sizeof(m->uid));
+	addr_text(&peer->addr, m->peer);
+	addr_text(&end->addr, m->self);
+}
+
 int pl_lane_offer(struct pl_lane_rec *l, struct pl_service *s, int seg_fd,
 		  int bell_fd, int timeout_ms, struct pl_err *err)
 {
-	const struct pl_lane_end *from = &l->ends[PL_END_FROM];
-	struct pl_msg_lane m = { .id = l->id, .ring_bytes = from->ring_bytes };
+	struct pl_msg_lane m = { 0 };
 	const int fds[] = { seg_fd, bell_fd };
 	int rc = s->n_pending < PENDING_MAX ? 0 : -EAGAIN;
 
 	m.h = pl_msg_head(PL_MSG_INCOMING, sizeof(m), 0);
-	memcpy(m.path, l->path, sizeof(m.path));
-	memcpy(m.service, l->service, sizeof(m.service));
-	pl_addr_str(&from->addr, m.peer);
+	pl_lane_describe(&l->ends[PL_END_TO], &m);
 	if (rc == 0)
-		rc = pl_fdpass_send(s->fd, &m, sizeof(m), fds, 2,
-				    MSG_DONTWAIT);
+		rc = pl_fdpass_send(s->fd, &m, pl_client_fit(s->client, &m),
+				    fds, 2, MSG_DONTWAIT);
 	if (rc == -EAGAIN)
 		return pl_err_set(err, ECONNREFUSED, "too many lanes wait for "
 				  "the listener '%s' already", l->service);
@@ -182,14 +203,11 @@ int pl_lane_offer(struct pl_lane_rec *l, struct pl_service *s, int seg_fd,
 void pl_lane_connected(struct pl_lane_rec *l, int seg_fd, int bell_fd)
 {
 	struct pl_lane_end *from = &l->ends[PL_END_FROM];
-	const struct pl_lane_end *to = &l->ends[PL_END_TO];
-	struct pl_msg_lane m = { .id = l->id, .ring_bytes = to->ring_bytes };
+	struct pl_msg_lane m = { 0 };
 	const int fds[] = { seg_fd, bell_fd };
 
 	m.h = pl_msg_head(PL_MSG_CONNECT_OK, sizeof(m), l->seq);
-	memcpy(m.path, l->path, sizeof(m.path));
-	memcpy(m.service, l->service, sizeof(m.service));
-	pl_addr_str(&to->addr, m.peer);
+	pl_lane_describe(from, &m);
 	pl_client_send(from->client, &m, fds, 2);
 }
 
@@ -245,8 +263,7 @@ static int connect_local(struct pl_lane_rec *l, struct pl_pod *pod, int seg_fd,
 	int bell[2], rc;
 
 	if (!s)
-		return pl_err_set(err, ECONNREFUSED, "nobody in that pod "
-				  "listens on '%s'", l->service);
+		return pl_service_missing(l->broker, pod, l->service, err);
 	rc = pl_broker_policy(pod, s->flags, from->ns, "this service", err);
 	if (rc < 0)
 		return rc;
@@ -298,6 +315,11 @@ static int connect_lane(struct pl_client *c, const struct pl_msg_connect *m,
 	if (!l)
 		return -ENOMEM;
 	l->ends[PL_END_TO].addr = *dst;
+	memcpy(l->uid, m->uid, sizeof(l->uid));
+	if (!pl_uid_is_set(m->uid) && pl_uid_draw(l->uid, err) < 0) {
+		pl_lane_rec_free(l);
+		return -err->code;
+	}
 	rc = set_from(l, c, m->ring_bytes, fd, err);
 	if (rc == 0)
 		rc = pod ? connect_local(l, pod, fd, m->timeout_ms, err) :
@@ -329,6 +351,7 @@ const char *pl_broker_on_connect(struct pl_client *c, const void *msg,
 				m.addr);
 	else
 		rc = connect_lane(c, &m, &dst, fds[0], &err);
+	rc = pl_broker_later(c, rc, -ECONNREFUSED);
 	if (rc < 0)
 		pl_client_send_error(c, m.h.seq, rc, err.msg);
 	return NULL;

@@ -24,6 +24,17 @@ struct pl_service *pl_service_find(struct pl_pod *pod, const char *name)
 	return s;
 }
 
+int pl_service_missing(const struct pl_broker *b, const struct pl_pod *pod,
+		       const char *name, struct pl_err *err)
+{
+	if (pl_broker_is_settling(b, pod))
+		return pl_err_set(err, EAGAIN, "the agent has just been "
+				  "started, and nobody in that pod has told it "
+				  "yet to listen on '%s'", name);
+	return pl_err_set(err, ECONNREFUSED, "nobody in that pod listens on "
+			  "'%s'", name);
+}
+
 void pl_service_end(struct pl_service *s)
 {
 	struct pl_pod *pod = s->client->pod;
@@ -74,7 +85,7 @@ static const char *on_reject(struct pl_service *s, const void *msg, size_t len,
 static const char *answer(struct pl_service *s, const void *msg, size_t len,
 			  const int *fds, int n_fds)
 {
-	const char *wrong = pl_msg_check(msg, len);
+	const char *wrong = pl_msg_check(msg, len, s->client->version);
 	struct pl_msg_hdr h;
 
 	if (*wrong)

@@ -15,6 +15,7 @@
 #include "daemonset/broker_internal.h"
 #include "daemonset/guard.h"
 #include "daemonset/seg_check.h"
+#include "shm/msg.h"
 #include "shm/podlane.h"
 #include "shm/segment.h"
 
@@ -85,6 +86,7 @@ static int region_new(struct pl_client *c, const struct pl_msg_region_create *m,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	}
 	memcpy(r->name, m->name, sizeof(r->name));
+	memcpy(r->uid, m->uid, sizeof(r->uid));
 	r->id = ++pod->pods->broker->last_id;
 	r->flags = m->flags;
 	r->client = c;
@@ -141,13 +143,17 @@ static int region_create(struct pl_client *c,
 	rc = region_new(c, m, &r, err);
 	if (rc < 0)
 		return rc;
-	rc = region_equip(r, fd, &bell, err);
+	if (!pl_uid_is_set(m->uid))
+		rc = pl_uid_draw(r->uid, err);
+	if (rc == 0)
+		rc = region_equip(r, fd, &bell, err);
 	if (rc < 0) {
 		region_free(r);
 		return rc;
 	}
 	a.h = pl_msg_head(PL_MSG_REGION_CREATE_OK, sizeof(a), m->h.seq);
 	a.id = r->id;
+	memcpy(a.uid, r->uid, sizeof(a.uid));
 	if (own)
 		pl_addr_str(own, a.owner);
 	pl_client_send(c, &a, (int[]){ r->watch.fd, bell }, 2);
@@ -218,6 +224,7 @@ opening_new(struct pl_client *c, const struct pl_msg_region_open *m,
 	o->client = c;
 	o->owner = *owner;
 	o->seq = m->h.seq;
+	memcpy(o->uid, m->uid, sizeof(o->uid));
 	memcpy(o->name, m->name, sizeof(o->name));
 	snprintf(o->path, sizeof(o->path), "shm");
 	LIST_INSERT_HEAD(&c->openings, o, of_client);
@@ -231,6 +238,7 @@ static void opening_ok(struct pl_region_opening *o, int fd)
 
 	a.h = pl_msg_head(PL_MSG_REGION_OPEN_OK, sizeof(a), o->seq);
 	memcpy(a.path, o->path, sizeof(a.path));
+	memcpy(a.uid, o->uid, sizeof(a.uid));
 	pl_addr_str(&o->owner, a.owner);
 	pl_client_send(o->client, &a, &fd, 1);
 }
@@ -240,6 +248,10 @@ static int region_get(struct pl_pod *pod, const char *name, const char *ns,
 		      struct pl_region_own **out, struct pl_err *err)
 {
 	*out = region_find(pod, name);
+	if (!*out && pl_broker_is_settling(pod->pods->broker, pod))
+		return pl_err_set(err, EAGAIN, "the agent has just been "
+				  "started, and nobody in that pod has shown it "
+				  "a region '%s' yet", name);
 	if (!*out)
 		return pl_err_set(err, ENOENT, "that pod has no region '%s'",
 				  name);
@@ -254,6 +266,9 @@ static int open_local(struct pl_region_opening *o, struct pl_pod *pod,
 
 	if (rc < 0)
 		return rc;
+	if (pl_uid_is_set(o->uid) && memcmp(o->uid, r->uid, sizeof(o->uid)))
+		return pl_err_set(err, ESTALE, "it was created anew");
+	memcpy(o->uid, r->uid, sizeof(o->uid));
 	o->region = r;
 	o->size = r->size;
 	r->n_openings++;
@@ -272,7 +287,8 @@ static void on_opened(void *arg, int status, const char *text,
 
 	if (status < 0) {
 		opening_free(o);
-		pl_client_send_error(c, seq, status, text);
+		pl_client_send_error(c, seq, pl_broker_later(c, status,
+							     -ENOENT), text);
 		return;
 	}
 	status = pl_quota_take(c->pod, &one, 1, "regions",
@@ -284,6 +300,7 @@ static void on_opened(void *arg, int status, const char *text,
 	}
 	o->bytes = pl_seg_file_bytes(up->size);
 	o->size = up->size;
+	memcpy(o->uid, up->uid, sizeof(o->uid));
 	snprintf(o->path, sizeof(o->path), "%s", up->path);
 	o->is_pending = false;
 	opening_ok(o, up->replica_fd);
@@ -300,7 +317,8 @@ static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
 				    .node = node,
 				    .owner = o->owner,
 				    .reader_ns = pod->ns,
-				    .name = o->name };
+				    .name = o->name,
+				    .uid = o->uid };
 	int rc;
 
 	if (own)
@@ -354,6 +372,7 @@ const char *pl_broker_on_region_open(struct pl_client *c, const void *msg,
 				m.addr);
 	else
 		rc = region_open(c, &m, &owner, &err);
+	rc = pl_broker_later(c, rc, -ENOENT);
 	if (rc < 0)
 		pl_client_send_error(c, m.h.seq, rc, err.msg);
 	return NULL;
@@ -401,6 +420,7 @@ int pl_broker_region_lookup(struct pl_broker *b, const struct pl_addr *owner,
 	if (rc < 0)
 		return rc;
 	*out = (struct pl_broker_region){ .id = r->id,
+					  .uid = r->uid,
 					  .fd = r->fd,
 					  .size = r->size,
 					  .bell_fd = r->bell_fd,

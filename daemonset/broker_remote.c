@@ -59,7 +59,10 @@ int pl_lane_connect_remote(struct pl_lane_rec *l, const struct pl_node *node,
 					  .service = l->service,
 					  .ring_bytes = from->ring_bytes,
 					  .seg_fd = seg_fd,
-					  .timeout_ms = timeout_ms };
+					  .timeout_ms = timeout_ms,
+					  .uid = l->uid,
+					  .resumes = from->client->version >= 2
+	};
 
 	l->ends[PL_END_TO].is_remote = true;
 	snprintf(l->node, sizeof(l->node), "%s", node->name);
@@ -95,6 +98,7 @@ static int set_incoming(struct pl_lane_rec *l, struct pl_service *s,
 	if (node)
 		snprintf(l->node, sizeof(l->node), "%s", node->name);
 	snprintf(l->path, sizeof(l->path), "%s", in->path);
+	memcpy(l->uid, in->uid, sizeof(l->uid));
 	rc = pl_seg_take_lane(in->replica_fd, in->ring_bytes, &from->ctl, err);
 	return rc < 0 ? rc : pl_lane_end_attach(to, s->client,
 						pl_seg_file_bytes(
@@ -114,15 +118,14 @@ static int find_service(struct pl_broker *b,
 				  pl_addr_str(&in->dst, buf));
 	*s = pl_service_find(pod, in->service);
 	if (!*s)
-		return pl_err_set(err, ECONNREFUSED, "nobody in that pod "
-				  "listens on '%s'", in->service);
+		return pl_service_missing(b, pod, in->service, err);
 	return pl_broker_policy(pod, (*s)->flags, in->src_ns, "this service",
 				err);
 }
 
 int pl_broker_incoming(struct pl_broker *b, const struct pl_broker_incoming *in,
 		       pl_broker_incoming_done *done, void *arg, uint64_t *id,
-		       struct pl_err *err)
+		       bool *resumes, struct pl_err *err)
 {
 	struct pl_lane_rec *l;
 	struct pl_service *s = NULL;
@@ -146,6 +149,7 @@ int pl_broker_incoming(struct pl_broker *b, const struct pl_broker_incoming *in,
 	l->done = done;
 	l->done_arg = arg;
 	*id = l->id;
+	*resumes = s->client->version >= 2;
 	return 0;
 }
 

@@ -18,13 +18,13 @@
 struct pl_msg_hdr pl_msg_head(uint16_t type, uint32_t len, uint32_t seq)
 {
 	return (struct pl_msg_hdr){ .magic = PL_WIRE_MAGIC,
-				    .version = PL_WIRE_VERSION,
+				    .version = PL_WIRE_VERSION_MIN,
 				    .type = type,
 				    .seq = seq,
 				    .len = len };
 }
 
-const char *pl_msg_check(const void *data, size_t len)
+const char *pl_msg_check(const void *data, size_t len, unsigned int version)
 {
 	struct pl_msg_hdr h;
 
@@ -33,10 +33,14 @@ const char *pl_msg_check(const void *data, size_t len)
 	memcpy(&h, data, sizeof(h));
 	if (h.magic != PL_WIRE_MAGIC)
 		return "a message without the magic number";
-	if (h.version != PL_WIRE_VERSION)
-		return "a message of an unknown version";
+	if (h.version != version)
+		return "a message of another version than was agreed on";
 	if (h.len != len)
 		return "a message with a wrong length";
+	if (len != pl_msg_bytes(h.type, version))
+		return pl_msg_bytes(h.type, version) ?
+			       "a message whose size is not that of its type" :
+			       "a message of an unknown type";
 	return "";
 }
 
@@ -76,15 +80,26 @@ void pl_client_doom(struct pl_client *c, const char *why)
 	event_active(c->doom_ev, EV_TIMEOUT, 0);
 }
 
-void pl_client_send(struct pl_client *c, void *msg, const int *fds, int n_fds)
+uint32_t pl_client_fit(const struct pl_client *c, void *msg)
 {
 	struct pl_msg_hdr h;
+
+	memcpy(&h, msg, sizeof(h));
+	h.version = (uint16_t)c->version;
+	h.len = pl_msg_bytes(h.type, c->version);
+	memcpy(msg, &h, sizeof(h));
+	return h.len;
+}
+
+void pl_client_send(struct pl_client *c, void *msg, const int *fds, int n_fds)
+{
 	int rc;
 
-	if (c->is_doomed)
+	/* What an agent does while it ends is the next one's affair. */
+	if (c->is_doomed || c->pod->pods->broker->ending)
 		return;
-	memcpy(&h, msg, sizeof(h));
-	rc = pl_fdpass_send(c->fd, msg, h.len, fds, n_fds, MSG_DONTWAIT);
+	rc = pl_fdpass_send(c->fd, msg, pl_client_fit(c, msg), fds, n_fds,
+			    MSG_DONTWAIT);
 	if (rc == -EAGAIN)
 		pl_client_doom(c, "it does not read its answers");
 	else if (rc == -EPIPE || rc == -ECONNRESET)
@@ -127,14 +142,17 @@ static const char *hello(struct pl_client *c, const void *msg, int *fds,
 	if (c->said_hello)
 		return "HELLO came twice";
 	if (m.version_min > PL_WIRE_VERSION ||
-	    m.version_max < PL_WIRE_VERSION) {
+	    m.version_max < PL_WIRE_VERSION_MIN ||
+	    m.version_min > m.version_max) {
 		pl_client_send_error(c, m.h.seq, -EPROTO,
-				     "the agent speaks version 1 only; use a "
-				     "libpodlane of the agent's release");
+				     "the agent speaks versions 1 and 2 only; "
+				     "use a libpodlane of the agent's release");
 		return NULL;
 	}
 	a.h = pl_msg_head(PL_MSG_HELLO_OK, sizeof(a), m.h.seq);
-	a.version = PL_WIRE_VERSION;
+	c->version = PL_MIN(m.version_max, PL_WIRE_VERSION);
+	a.version = c->version;
+	a.resume_ms = c->pod->pods->resume_ms;
 	snprintf(a.node, sizeof(a.node), "%.63s", c->pod->pods->node);
 	if (addr)
 		pl_addr_str(addr, a.addr);
@@ -144,38 +162,44 @@ static const char *hello(struct pl_client *c, const void *msg, int *fds,
 }
 
 /*
- * A handler gets a whole message of the right size and n_fds descriptors, which
- * the caller closes afterwards (take one by setting it to -1). It answers, now
- * or later, or returns what rule of the protocol was broken.
+ * A handler gets a whole message, with 0 in what its version does not have, and
+ * n_fds descriptors, which the caller closes afterwards (take one by setting it
+ * to -1). It answers, now or later, or returns what rule of the protocol was
+ * broken.
  */
 struct handler {
-	const char *name;
 	const char *(*fn)(struct pl_client *c, const void *msg, int *fds,
 			  int n_fds);
-	size_t size;
 	int n_fds;
 };
 
 static const struct handler handlers[] = {
-	[PL_MSG_HELLO] = { "HELLO", hello, sizeof(struct pl_msg_hello), 0 },
-	[PL_MSG_LISTEN] = { "LISTEN", pl_broker_on_listen,
-			    sizeof(struct pl_msg_listen), 0 },
-	[PL_MSG_CONNECT] = { "CONNECT", pl_broker_on_connect,
-			     sizeof(struct pl_msg_connect), 1 },
-	[PL_MSG_LANE_CLOSE] = { "LANE_CLOSE", pl_broker_on_lane_close,
-				sizeof(struct pl_msg_id), 0 },
-	[PL_MSG_REGION_CREATE] = { "REGION_CREATE", pl_broker_on_region_create,
-				   sizeof(struct pl_msg_region_create), 1 },
-	[PL_MSG_REGION_OPEN] = { "REGION_OPEN", pl_broker_on_region_open,
-				 sizeof(struct pl_msg_region_open), 0 },
-	[PL_MSG_REGION_CLOSE] = { "REGION_CLOSE", pl_broker_on_region_close,
-				  sizeof(struct pl_msg_id), 0 },
+	[PL_MSG_HELLO] = { hello, 0 },
+	[PL_MSG_LISTEN] = { pl_broker_on_listen, 0 },
+	[PL_MSG_CONNECT] = { pl_broker_on_connect, 1 },
+	[PL_MSG_LANE_CLOSE] = { pl_broker_on_lane_close, 0 },
+	[PL_MSG_REGION_CREATE] = { pl_broker_on_region_create, 1 },
+	[PL_MSG_REGION_OPEN] = { pl_broker_on_region_open, 0 },
+	[PL_MSG_REGION_CLOSE] = { pl_broker_on_region_close, 0 },
+	[PL_MSG_LANE_RESUME] = { pl_broker_on_lane_resume, 2 },
+	[PL_MSG_LANE_SHOW] = { pl_broker_on_lane_show, 1 },
 };
+
+/* Before HELLO any version may stand in the header: it says what it speaks. */
+static unsigned int version_of(const struct pl_client *c, const void *msg,
+			       size_t len)
+{
+	struct pl_msg_hdr h = { .version = 0 };
+
+	memcpy(&h, msg, PL_MIN(len, sizeof(h)));
+	return c->said_hello || h.version < PL_WIRE_VERSION_MIN ||
+	       h.version > PL_WIRE_VERSION ? c->version : h.version;
+}
 
 static const char *dispatch(struct pl_client *c, const void *msg, size_t len,
 			    int *fds, int n_fds)
 {
-	const char *wrong = pl_msg_check(msg, len);
+	const char *wrong = pl_msg_check(msg, len, version_of(c, msg, len));
 	const struct handler *hd;
 	struct pl_msg_hdr h;
 
@@ -185,8 +209,6 @@ static const char *dispatch(struct pl_client *c, const void *msg, size_t len,
 	hd = h.type < PL_ARRAY_SIZE(handlers) ? &handlers[h.type] : NULL;
 	if (!hd || !hd->fn)
 		return "a message of an unknown type";
-	if (len != hd->size)
-		return "a message whose size is not that of its type";
 	if (n_fds != hd->n_fds)
 		return "a message with a wrong number of descriptors";
 	if (h.seq == 0)
@@ -214,6 +236,7 @@ static void on_message(evutil_socket_t fd, short what, void *arg)
 		return pl_client_doom(c, n == -EMSGSIZE ?
 						 "a message that is too long" :
 						 "too many descriptors");
+	memset(buf + n, 0, sizeof(buf) - (size_t)n);
 	wrong = dispatch(c, buf, (size_t)n, fds, n_fds);
 	for (int i = 0; i < n_fds; i++)
 		pl_guard_close(&fds[i]);
@@ -231,6 +254,7 @@ static struct pl_client *client_new(struct pl_pod *pod, int fd)
 	}
 	c->pod = pod;
 	c->fd = fd;
+	c->version = PL_WIRE_VERSION_MIN;
 	LIST_INIT(&c->services);
 	LIST_INIT(&c->lane_ends);
 	LIST_INIT(&c->regions);

@@ -36,6 +36,7 @@ struct pl_client {
 	int fd;
 	bool said_hello;
 	bool is_doomed;
+	unsigned int version;		/* of the protocol, see shm/wire.h */
 	struct event *ev;
 	struct event *doom_ev;
 	/* the broker's */
@@ -55,10 +56,12 @@ void pl_client_destroy(struct pl_client *c);
 void pl_client_doom(struct pl_client *c, const char *why);
 
 /*
- * Send a message of which all but the header's magic and version are filled
- * in. A client that does not take it is doomed, and gets nothing more.
+ * Send as much of a message as the client's version has. A client that does not
+ * take it is doomed, and gets nothing more.
  */
 void pl_client_send(struct pl_client *c, void *msg, const int *fds, int n_fds);
+/* Make a message's header of the client's version; returns its length. */
+uint32_t pl_client_fit(const struct pl_client *c, void *msg);
 void pl_client_send_ok(struct pl_client *c, uint32_t seq, uint64_t id);
 void pl_client_send_error(struct pl_client *c, uint32_t seq, int status,
 			  const char *text);
@@ -66,8 +69,10 @@ void pl_client_send_error(struct pl_client *c, uint32_t seq, int status,
 /* Header of a message of this type and size, seq 0. */
 struct pl_msg_hdr pl_msg_head(uint16_t type, uint32_t len, uint32_t seq);
 
-/* Check what every message has; "": good, else what is wrong. */
-const char *pl_msg_check(const void *data, size_t len);
+/*
+ * Check what every message has, of this version; "": good, else what is wrong.
+ */
+const char *pl_msg_check(const void *data, size_t len, unsigned int version);
 
 /* NUL-terminated within size, not empty, of the characters of podlane.h. */
 bool pl_msg_name_ok(const char *s, size_t size);

@@ -11,8 +11,10 @@
 #include "common/json.h"
 #include "common/util.h"
 #include "daemonset/agent.h"
+#include "daemonset/remote.h"
 
 #define LIMIT_MAX 1000000
+#define RESUME_MAX_S 86400
 
 struct key {
 	const char *section;		/* "": the top */
@@ -43,6 +45,24 @@ static int get_u32(const cJSON *obj, const char *where, const struct key *k,
 	if (rc > 0)
 		*(uint32_t *)field = (uint32_t)v;
 	return rc;
+}
+
+/* Seconds, also parts of them, into ms. */
+static int get_seconds(const cJSON *obj, const char *where,
+		       const struct key *k, void *field, struct pl_err *err)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, k->name);
+
+	(void)where;
+	if (!v)
+		return 0;
+	if (!cJSON_IsNumber(v) || !(v->valuedouble * 1000 >= (double)k->min) ||
+	    !(v->valuedouble * 1000 <= (double)k->max))
+		return pl_err_set(err, EINVAL, "%s must be a number of seconds "
+				  "from %g to %g", k->name,
+				  (double)k->min / 1000, (double)k->max / 1000);
+	*(uint32_t *)field = (uint32_t)(v->valuedouble * 1000);
+	return 1;
 }
 
 static int get_u64(const cJSON *obj, const char *where, const struct key *k,
@@ -120,6 +140,8 @@ static int get_level(const cJSON *obj, const char *where, const struct key *k,
 static const struct key keys[] = {
 	{ "", "stateDir", get_path, AT(state_dir), 0, 0 },
 	{ "", "logLevel", get_level, AT(log_level), 0, 0 },
+	{ "", "resumeTimeout", get_seconds, AT(resume_ms), 100,
+	  RESUME_MAX_S * 1000 },
 	{ "registry", "file", get_path, AT(registry_file), 0, 0 },
 	{ "carrier", "type", get_carrier, AT(carrier), 0, 0 },
 	{ "carrier", "port", get_u16, AT(port), 1, 65535 },
@@ -145,6 +167,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 			    .lanes = 4096,
 			    .regions = 1024,
 			    .bytes = UINT64_C(64) << 30 },
+		.resume_ms = PL_REMOTE_RESUME_MS,
 		.log_level = PL_LOG_INFO,
 	};
 }

@@ -397,6 +397,7 @@ static int restore_reg(struct pl_pods *p, struct pl_reg *reg,
 	pod = pod_get(p, reg);
 	if (!pod)
 		return pl_err_set(err, ENOMEM, "out of memory");
+	pod->is_restored = true;
 	if (pl_pod_listen(pod, fd, &cookie, err) < 0)
 		pl_error("reg=%s: %s; trying again every %d s", reg->key,
 			 err->msg, RECONCILE_S);
@@ -472,6 +473,7 @@ int pl_pods_create(struct event_base *base, struct pl_broker *broker,
 	p->broker = broker;
 	p->node = node;
 	p->limits = conf->limits;
+	p->resume_ms = conf->resume_ms;
 	p->fd_max = fd_max();
 	p->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	p->timer = evtimer_new(base, reconcile, p);

@@ -81,6 +81,7 @@ struct pl_pod {
 	struct pl_pods *pods;
 	struct pl_ns_id id;		/* key */
 	uint64_t cookie;
+	bool is_restored;		/* an agent before this one had it */
 	const char *name, *ns;		/* of its first registration */
 	int listen_fd;			/* -1: couldn't; tried again */
 	struct event *listen_ev;
@@ -99,6 +100,7 @@ struct pl_pods {
 	struct pl_broker *broker;
 	const char *node;
 	struct pl_limits limits;
+	uint32_t resume_ms;
 	char dir[PATH_MAX];		/* of the records */
 	char boot[40];			/* id of this run of the kernel */
 	struct pl_reg *regs;		/* by key */

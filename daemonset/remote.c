@@ -32,7 +32,7 @@ static const struct {
 	[PL_PEER_LANE_READY] = { sizeof(struct pl_peer_lane_key),
 				 pl_rlane_on_ready },
 	[PL_PEER_LANE_END] = { sizeof(struct pl_peer_hdr), pl_rlane_on_end },
-	[PL_PEER_LANE_SYNC] = { sizeof(struct pl_peer_lane_key),
+	[PL_PEER_LANE_SYNC] = { sizeof(struct pl_peer_lane_sync),
 				pl_rlane_on_sync },
 	[PL_PEER_REGION_FIND] = { sizeof(struct pl_peer_region_find),
 				  pl_rown_on_find },
@@ -46,6 +46,8 @@ static const struct {
 				   pl_rown_on_unsub },
 	[PL_PEER_REGION_END] = { sizeof(struct pl_peer_region_end),
 				 pl_rread_on_end },
+	[PL_PEER_REGION_LATER] = { sizeof(struct pl_peer_hdr),
+				   pl_rread_on_later },
 };
 
 static struct pl_rnode *node_of(struct pl_remote *r,
@@ -73,9 +75,11 @@ static void message_cb(void *arg, struct pl_carrier_peer *peer,
 	if (len < sizeof(*h) || h->magic != PL_PEER_MAGIC ||
 	    h->version != PL_PEER_VERSION || h->type >= PL_PEER_TYPES ||
 	    !messages[h->type].fn || len != messages[h->type].len ||
-	    h->len != len || (h->flags & ~PL_PEER_OPENER)) {
-		pl_warn("node=%s: a message that is not understood; are both "
-			"agents of one release?", peer->node);
+	    h->len != len || (h->flags & ~PL_PEER_FLAGS)) {
+		pl_warn("node=%s: a message that is not understood (version "
+			"%u, type %u, %zu bytes); are both agents of one "
+			"release?", peer->node, len < sizeof(*h) ? 0 :
+			h->version, len < sizeof(*h) ? 0 : h->type, len);
 		return;
 	}
 	messages[h->type].fn(n, data);
@@ -198,6 +202,8 @@ int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 	r->connections = cfg->connections;
 	r->congestion = cfg->congestion;
 	r->registry = cfg->registry;
+	r->resume_ns = (uint64_t)(cfg->resume_ms ? cfg->resume_ms :
+				  PL_REMOTE_RESUME_MS) * 1000000u;
 	rc = carrier_start(r, err);
 	if (rc < 0) {
 		free(r);

@@ -63,9 +63,12 @@ struct pl_remote_config {
 	int connections;		/* per pair of nodes; 0: default */
 	/* See struct pl_carrier_config; outlives the remote part, or NULL. */
 	const char *congestion;
+	int resume_ms;			/* 0: default; see pl_remote_resume */
 	/* Never NULL; valid until the next pl_remote_update has returned. */
 	const struct pl_registry *registry;
 };
+
+#define PL_REMOTE_RESUME_MS 60000
 
 /*
  * A node that the registry doesn't have (yet) can't be reached and reaches
@@ -73,7 +76,10 @@ struct pl_remote_config {
  */
 int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 		     struct pl_err *err);
-/* After this no callback runs any more; pods see their lanes end as "died". */
+/*
+ * After this no callback runs any more. Lanes and replicas are left as they
+ * are, for the next agent.
+ */
 void pl_remote_destroy(struct pl_remote *r);
 
 /* Another registry holds: nodes may have come, gone, or moved. */
@@ -90,6 +96,8 @@ struct pl_remote_lane {
 	uint32_t ring_bytes;		/* of seg_fd, which has been checked */
 	int seg_fd;			/* the pod's own segment */
 	int timeout_ms;			/* -1: none */
+	const uint8_t *uid;		/* PL_WIRE_UID bytes */
+	bool resumes;			/* the pod shows it to another agent */
 };
 
 struct pl_remote_lane_up {
@@ -108,10 +116,32 @@ int pl_remote_connect(struct pl_remote *r, const struct pl_remote_lane *lane,
 		      pl_remote_lane_done *done, void *arg,
 		      struct pl_err *err);
 
+struct pl_remote_resume {
+	uint64_t id;			/* the broker's */
+	const struct pl_node *node;	/* where the other pod is */
+	bool opener;			/* the pod here has connected */
+	struct pl_addr src, dst;	/* pods: who connected, who accepted */
+	const uint8_t *uid;
+	uint32_t ring_bytes, peer_ring_bytes;
+	int seg_fd, replica_fd;		/* checked, but not what is in */
+};
+
 /*
- * The pod has no more to do with this lane, made by pl_remote_connect or
- * pl_broker_incoming; before done it cancels. died: without having closed it,
- * so that the peer gets PL_STATE_DEAD once all bytes have arrived.
+ * A pod shows a lane that an agent before this one had. up->replica_fd is a
+ * fresh replica that has all of the old one, to be put in its place; up has the
+ * remote part's own descriptor of it, and a doorbell that the caller closes.
+ * When the other side is not heard of within resume_ms: pl_broker_lane_ended.
+ * -EEXIST: the lane is there. -EPROTO: it can't be one.
+ */
+int pl_remote_lane_resume(struct pl_remote *r,
+			  const struct pl_remote_resume *in,
+			  struct pl_remote_lane_up *up, struct pl_err *err);
+
+/*
+ * The pod has no more to do with this lane, made by pl_remote_connect,
+ * pl_remote_lane_resume or pl_broker_incoming; before done it cancels. died:
+ * without having closed it, so that the peer gets PL_STATE_DEAD once all bytes
+ * have arrived.
  */
 void pl_remote_lane_close(struct pl_remote *r, uint64_t id, bool died);
 
@@ -124,9 +154,11 @@ struct pl_remote_open {
 	const char *reader_ns;		/* Kubernetes namespace, or "" */
 	const char *name;
 	uint64_t max_bytes;		/* larger: -EDQUOT */
+	const uint8_t *uid;		/* another one: -ESTALE; 0: any */
 };
 
 struct pl_remote_region_up {
+	const uint8_t *uid;
 	int replica_fd;			/* sealed */
 	uint64_t size;			/* bytes of data */
 	const char *path;		/* "tcp" */
@@ -137,7 +169,9 @@ typedef void pl_remote_region_done(void *arg, int status, const char *text,
 
 /*
  * Answered within a time of the remote part's own choice (some seconds):
- * -ENOENT, -EACCES, -EHOSTUNREACH, -EDQUOT by done. When the owner's region
+ * -ENOENT, -EACCES, -EHOSTUNREACH, -EDQUOT, -ESTALE by done; -EAGAIN: it may be
+ * there in a moment. With a uid nothing is waited for but the owner's agent: a
+ * node that is not connected is -EAGAIN at once. When the owner's region
  * ends later: pl_broker_region_ended(id).
  */
 int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *o,

@@ -3,7 +3,8 @@
  *
  * remote.c       the calls of remote.h that concern all of it, the carrier
  * remote_node.c  other nodes: up, down, lost; messages to them
- * remote_lane.c  lanes: opened, resumed, ended
+ * remote_lane.c  lanes: opened, ended
+ * remote_resume.c  lanes: connections lost, other agents
  * remote_pump.c  lanes: bytes and counters
  * remote_read.c  regions of other nodes that pods here read
  * remote_own.c   regions of this node that other nodes follow
@@ -28,8 +29,8 @@
 #define PL_REMOTE_REACH_MS 4000
 /* A node answers a REGION_FIND within this time. */
 #define PL_REMOTE_FIND_MS 5000
-/* A connection that is lost for so long takes its lanes along. */
-#define PL_REMOTE_LOST_MS 20000
+/* A lane that is closing waits so long for an agent that was started anew. */
+#define PL_REMOTE_LAST_MS 10000
 /* Bytes of one put of ring or region data. */
 #define PL_REMOTE_CHUNK (256u << 10)
 /* Puts of one lane, or of one subscription, that the carrier has. */
@@ -69,7 +70,8 @@ struct pl_rlane {
 	enum pl_rlane_state state;
 	pl_remote_lane_done *done;	/* opener, before OPEN */
 	void *arg;
-	struct pl_peer_lane_open ask;
+	struct pl_peer_lane_open ask;	/* resumed: addresses and uid only */
+	uint64_t give_up_ns;		/* opener: when to, before OPEN */
 	struct pl_seg own, rep;		/* the pod's; the peer's replica */
 	uint64_t in_key;		/* of rep, exposed to the node */
 	uint64_t out_key;		/* of the replica there; 0: not known */
@@ -85,7 +87,10 @@ struct pl_rlane {
 	unsigned int n_puts;		/* whose done has not run */
 	bool blocked;			/* more to send than n_puts allows */
 	bool stale;			/* counters must be sent in any case */
+	bool resumes;			/* both pods show it to other agents */
 	bool paused;			/* until the node's LANE_SYNC */
+	uint64_t paused_ns;		/* since when */
+	bool resumed;			/* sent is not known until then */
 	bool closing;			/* the pod's end is over */
 	bool died;			/* ... without having closed */
 	bool end_sent;
@@ -103,10 +108,14 @@ struct pl_rrep {
 	struct pl_rsink sink;		/* first */
 	UT_hash_handle hh;		/* in node->reps, by no */
 	struct pl_rnode *node;
-	uint64_t no, region;
+	uint64_t no;
+	uint8_t uid[PL_PEER_UID];
 	struct pl_seg seg;
 	uint64_t key;
 	bool closing;			/* REGION_UNSUB is sent */
+	bool paused;			/* nobody follows for it */
+	uint64_t paused_ns;		/* since when */
+	struct event *ev_again;		/* ask again after REGION_LATER */
 	struct pl_rread *reads;
 };
 
@@ -117,6 +126,7 @@ struct pl_rread {
 	struct pl_rnode *node;
 	struct pl_rrep *rep;		/* NULL: not found yet */
 	uint64_t id, no, max_bytes;
+	uint8_t uid[PL_PEER_UID];	/* this region and no other; 0: any */
 	bool asked;
 	struct pl_peer_region_find find;
 	pl_remote_region_done *done;
@@ -171,7 +181,7 @@ struct pl_rnode {
 	bool is_up;
 	uint64_t instance;
 	int reason;			/* of being down */
-	struct event *ev_lost;
+	struct event *ev_watch;
 	struct event *ev_backlog;
 	struct pl_rmsg *backlog;
 	struct pl_rlane *lanes;
@@ -188,6 +198,7 @@ struct pl_remote {
 	uint16_t port;
 	int connections;
 	const char *congestion;
+	uint64_t resume_ns;
 	const struct pl_registry *registry;
 	struct pl_node self;
 	struct pl_carrier *carrier;	/* NULL: the registry lacks us */
@@ -206,8 +217,8 @@ struct pl_rnode *pl_rnode_get(struct pl_remote *r, const char *name);
 int pl_rnode_want(struct pl_rnode *n, struct pl_err *err);
 void pl_rnode_up(struct pl_rnode *n, struct pl_carrier_peer *peer);
 void pl_rnode_down(struct pl_rnode *n, int reason);
-/* All that is connected with it ends. */
-void pl_rnode_lost(struct pl_rnode *n);
+/* What is paused ends after resume_ms: see to that. */
+void pl_rnode_watch(struct pl_rnode *n);
 /* Also its carrier peer, and itself. */
 void pl_rnode_free(struct pl_rnode *n);
 /* Never fails as long as there is memory; dropped when the node is down. */
@@ -234,16 +245,48 @@ void pl_rlane_on_accept(struct pl_rnode *n, const void *msg);
 void pl_rlane_on_refuse(struct pl_rnode *n, const void *msg);
 void pl_rlane_on_ready(struct pl_rnode *n, const void *msg);
 void pl_rlane_on_end(struct pl_rnode *n, const void *msg);
-void pl_rlane_on_sync(struct pl_rnode *n, const void *msg);
-void pl_rlane_up(struct pl_rlane *l);
-/* The connection broke, or could not be made; may free l. */
-void pl_rlane_down(struct pl_rlane *l);
-/* It will not come back; frees l. */
-void pl_rlane_lost(struct pl_rlane *l);
 /* Nothing more will be put: say so. Frees nothing. */
 void pl_rlane_end_send(struct pl_rlane *l);
+/* Say that there is no such lane, or no more. */
+void pl_rlane_end_answer(struct pl_rnode *n, uint64_t no, uint32_t flags);
 /* Whether the pod has hung up its doorbell. */
 void pl_rlane_hangup(struct pl_rlane *l);
+
+uint64_t pl_rlane_no(const uint8_t uid[PL_PEER_UID]);
+struct pl_rlane *pl_rlane_find(struct pl_rnode *n, uint64_t no, bool opener);
+/* The lane that a message is about: its sender is the other side. */
+struct pl_rlane *pl_rlane_of(struct pl_rnode *n, const struct pl_peer_hdr *h);
+struct pl_rlane *pl_rlane_new(struct pl_rnode *n, uint64_t no, bool opener,
+			      enum pl_rlane_state state);
+void pl_rlane_free(struct pl_rlane *l);
+void pl_rlane_id_set(struct pl_rlane *l, uint64_t id);
+/* Replica, its key, doorbell. *theirs: the pod's end, the caller's. */
+int pl_rlane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
+		   struct pl_err *err);
+int pl_rlane_own_open(struct pl_rlane *l, int seg_fd, uint32_t ring_bytes,
+		      struct pl_err *err);
+/* It is open on both sides. */
+int pl_rlane_start(struct pl_rlane *l, struct pl_err *err);
+/* The other side is over: tell pod and broker, and forget the lane. */
+void pl_rlane_over(struct pl_rlane *l);
+/* Ask the node's agent for it, or wait for the agent. */
+void pl_rlane_ask(struct pl_rlane *l);
+void pl_rlane_unreachable(struct pl_rlane *l);
+
+/* --- remote_resume.c ----------------------------------------------------- */
+
+void pl_rlane_on_sync(struct pl_rnode *n, const void *msg);
+void pl_rlane_up(struct pl_rlane *l);
+/* Is it worth while to wait for the node's agent? */
+bool pl_rlane_may_come(const struct pl_rlane *l);
+/* The connection broke, or could not be made; may free l. */
+void pl_rlane_down(struct pl_rlane *l);
+/* The node has another agent, which knows no lane yet; may free l. */
+void pl_rlane_restarted(struct pl_rlane *l);
+/* It will not come back; frees l. */
+void pl_rlane_lost(struct pl_rlane *l);
+/* How long it may still be paused; UINT64_MAX: it is not. */
+uint64_t pl_rlane_left_ns(const struct pl_rlane *l, uint64_t now);
 
 /* --- remote_pump.c ------------------------------------------------------- */
 
@@ -265,6 +308,9 @@ void pl_rread_on_end(struct pl_rnode *n, const void *msg);
 void pl_rread_up(struct pl_rnode *n);
 void pl_rread_down(struct pl_rnode *n);
 void pl_rread_lost(struct pl_rnode *n);
+void pl_rread_on_later(struct pl_rnode *n, const void *msg);
+/* End what is paused for too long; returns how long the rest may be. */
+uint64_t pl_rread_expire(struct pl_rnode *n, uint64_t now);
 
 /* --- remote_own.c -------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /*
- * daemonset/remote_lane.c - lanes to other nodes: opened, resumed, ended
+ * daemonset/remote_lane.c - lanes to other nodes: opened, ended
  *
  * Theory of operation
  *
@@ -15,10 +15,7 @@
  * lives in an agent as long as puts may arrive for it or bytes of it have to be
  * sent, and no longer.
  *
- * When the connection is lost, lanes that are not open on both sides fail, the
- * others wait. After it came back each side says how far its replica has come
- * (LANE_SYNC), which both repairs whatever message was lost and tells the other
- * where to go on. Nothing is put before that.
+ * remote_resume.c has what happens when connections or agents are lost.
  */
 #include "daemonset/remote_internal.h"
 
@@ -34,7 +31,15 @@ static void timer_cb(evutil_socket_t fd, short what, void *arg);
 
 /* --- made and freed ------------------------------------------------------ */
 
-static struct pl_rlane *lane_find(struct pl_rnode *n, uint64_t no, bool opener)
+uint64_t pl_rlane_no(const uint8_t uid[PL_PEER_UID])
+{
+	uint64_t no;
+
+	memcpy(&no, uid, sizeof(no));
+	return no & (UINT64_MAX >> 2);
+}
+
+struct pl_rlane *pl_rlane_find(struct pl_rnode *n, uint64_t no, bool opener)
 {
 	uint64_t key = no << 1 | opener;
 	struct pl_rlane *l;
@@ -44,12 +49,12 @@ static struct pl_rlane *lane_find(struct pl_rnode *n, uint64_t no, bool opener)
 }
 
 /* The lane that a message is about: its sender is the other side. */
-static struct pl_rlane *lane_of(struct pl_rnode *n, const struct pl_peer_hdr *h)
+struct pl_rlane *pl_rlane_of(struct pl_rnode *n, const struct pl_peer_hdr *h)
 {
-	return lane_find(n, h->no, !(h->flags & PL_PEER_OPENER));
+	return pl_rlane_find(n, h->no, !(h->flags & PL_PEER_OPENER));
 }
 
-static void id_set(struct pl_rlane *l, uint64_t id)
+void pl_rlane_id_set(struct pl_rlane *l, uint64_t id)
 {
 	struct pl_remote *r = l->node->r;
 
@@ -60,11 +65,11 @@ static void id_set(struct pl_rlane *l, uint64_t id)
 		HASH_ADD(hh_id, r->lanes, id, sizeof(l->id), l);
 }
 
-static void lane_free(struct pl_rlane *l)
+void pl_rlane_free(struct pl_rlane *l)
 {
 	struct event *ev[] = { l->ev_bell, l->ev_timer, l->ev_pump };
 
-	id_set(l, 0);
+	pl_rlane_id_set(l, 0);
 	HASH_DELETE(hh, l->node->lanes, l);
 	if (l->in_key)
 		pl_carrier_revoke(l->node->peer, l->in_key);
@@ -81,7 +86,7 @@ static void lane_free(struct pl_rlane *l)
 	free(l);
 }
 
-static struct pl_rlane *lane_new(struct pl_rnode *n, uint64_t no, bool opener,
+struct pl_rlane *pl_rlane_new(struct pl_rnode *n, uint64_t no, bool opener,
 				 enum pl_rlane_state state)
 {
 	struct pl_rlane *l = calloc(1, sizeof(*l));
@@ -100,7 +105,7 @@ static struct pl_rlane *lane_new(struct pl_rnode *n, uint64_t no, bool opener,
 	l->ev_timer = event_new(n->r->base, -1, 0, timer_cb, l);
 	l->ev_pump = event_new(n->r->base, -1, 0, pl_rlane_pump_cb, l);
 	if (!l->ev_timer || !l->ev_pump) {
-		lane_free(l);
+		pl_rlane_free(l);
 		return NULL;
 	}
 	return l;
@@ -111,22 +116,23 @@ static uint32_t flags_of(const struct pl_rlane *l)
 	return l->opener ? PL_PEER_OPENER : 0;
 }
 
+/* LANE_ACCEPT, LANE_READY */
 static void key_send(struct pl_rlane *l, enum pl_peer_type type)
 {
-	const struct pl_lane_seg *rep = l->rep.base;
 	struct pl_peer_lane_key m = {
 		.h = pl_peer_head(type, sizeof(m), l->no, flags_of(l)),
 		.key = l->in_key,
 	};
 
-	if (type == PL_PEER_LANE_ACCEPT)
+	if (type == PL_PEER_LANE_ACCEPT) {
 		m.ring_bytes = (uint32_t)l->own.data_bytes;
-	if (type == PL_PEER_LANE_SYNC)
-		m.have = atomic_load_explicit(&rep->head, memory_order_relaxed);
+		if (l->resumes)
+			m.h.flags |= PL_PEER_RESUMES;
+	}
 	pl_rnode_send(l->node, &m, sizeof(m), 0);
 }
 
-static void end_answer(struct pl_rnode *n, uint64_t no, uint32_t flags)
+void pl_rlane_end_answer(struct pl_rnode *n, uint64_t no, uint32_t flags)
 {
 	struct pl_peer_hdr h = pl_peer_head(PL_PEER_LANE_END, sizeof(h), no,
 					    flags);
@@ -162,13 +168,15 @@ static void final_state(struct pl_rlane *l)
 }
 
 /* The other side is over: tell pod and broker, and forget the lane. */
-static void lane_over(struct pl_rlane *l)
+void pl_rlane_over(struct pl_rlane *l)
 {
 	struct pl_remote *r = l->node->r;
 	uint64_t id = l->id;
 
-	final_state(l);
-	lane_free(l);
+	/* An agent that ends leaves it to the next one. */
+	if (!r->ending || !l->resumes)
+		final_state(l);
+	pl_rlane_free(l);
 	if (id && !r->ending)
 		pl_broker_lane_ended(r->broker, id);
 }
@@ -180,12 +188,12 @@ static void lane_fail(struct pl_rlane *l, int status, const char *text)
 	bool quiet = l->node->r->ending;
 	void *arg = l->arg;
 
-	lane_free(l);
+	pl_rlane_free(l);
 	if (!quiet)
 		done(arg, status, text, NULL);
 }
 
-static void unreachable(struct pl_rlane *l)
+void pl_rlane_unreachable(struct pl_rlane *l)
 {
 	struct pl_err err;
 	int reason = l->node->reason ? l->node->reason : -ETIMEDOUT;
@@ -203,10 +211,10 @@ static void timer_cb(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	switch (l->state) {
 	case PL_RLANE_WAITING:
-		unreachable(l);
+		pl_rlane_unreachable(l);
 		break;
 	case PL_RLANE_ASKED:
-		end_answer(l->node, l->no, PL_PEER_OPENER);
+		pl_rlane_end_answer(l->node, l->no, PL_PEER_OPENER);
 		lane_fail(l, -ETIMEDOUT, "nobody accepted the lane in time");
 		break;
 	case PL_RLANE_INCOMING:
@@ -219,7 +227,7 @@ static void timer_cb(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Replica, its key, doorbell. *theirs: the pod's end, the caller's. */
-static int lane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
+int pl_rlane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
 		      struct pl_err *err)
 {
 	int fds[2], rc = pl_seg_lane_create(ring_bytes, &l->rep, err);
@@ -244,7 +252,7 @@ static int lane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
 	return 0;
 }
 
-static int own_open(struct pl_rlane *l, int seg_fd, uint32_t ring_bytes,
+int pl_rlane_own_open(struct pl_rlane *l, int seg_fd, uint32_t ring_bytes,
 		    struct pl_err *err)
 {
 	int fd = fcntl(seg_fd, F_DUPFD_CLOEXEC, 3);
@@ -254,7 +262,7 @@ static int own_open(struct pl_rlane *l, int seg_fd, uint32_t ring_bytes,
 	return pl_seg_lane_open(fd, ring_bytes, &l->own, err);
 }
 
-static int lane_start(struct pl_rlane *l, struct pl_err *err)
+int pl_rlane_start(struct pl_rlane *l, struct pl_err *err)
 {
 	int rc = pl_carrier_source(l->node->peer, l->own.fd, l->own.base,
 				   PL_SEG_CTL_BYTES + l->own.data_bytes,
@@ -273,21 +281,44 @@ static int lane_start(struct pl_rlane *l, struct pl_err *err)
 
 /* --- the opener ---------------------------------------------------------- */
 
-static void ask(struct pl_rlane *l)
+/* What is left of the time that the pod gave; -1: all. */
+static int left_ms(const struct pl_rlane *l)
 {
-	l->state = PL_RLANE_ASKED;
-	pl_rnode_send(l->node, &l->ask, sizeof(l->ask), 0);
+	uint64_t now = pl_now_ns();
+
+	if (l->give_up_ns == UINT64_MAX)
+		return -1;
+	return now >= l->give_up_ns ?
+		       0 : (int)((l->give_up_ns - now) / 1000000 + 1);
+}
+
+void pl_rlane_ask(struct pl_rlane *l)
+{
+	int ms = left_ms(l);
+
 	event_del(l->ev_timer);
-	if (l->ask.timeout_ms >= 0)
-		pl_rtimer(l->ev_timer, l->ask.timeout_ms);
+	l->state = l->node->is_up ? PL_RLANE_ASKED : PL_RLANE_WAITING;
+	if (l->node->is_up) {
+		l->ask.timeout_ms = ms;
+		pl_rnode_send(l->node, &l->ask, sizeof(l->ask), 0);
+	} else {
+		int most = pl_rlane_may_come(l) ?
+				   (int)(l->node->r->resume_ns / 1000000) :
+				   PL_REMOTE_REACH_MS;
+
+		ms = ms < 0 ? most : PL_MIN(ms, most);
+	}
+	if (ms >= 0)
+		pl_rtimer(l->ev_timer, ms);
 }
 
 static int ask_make(struct pl_peer_lane_open *m, uint64_t no,
 		    const struct pl_remote_lane *lane, struct pl_err *err)
 {
-	m->h = pl_peer_head(PL_PEER_LANE_OPEN, sizeof(*m), no, PL_PEER_OPENER);
+	m->h = pl_peer_head(PL_PEER_LANE_OPEN, sizeof(*m), no, PL_PEER_OPENER |
+			    (lane->resumes ? PL_PEER_RESUMES : 0));
 	m->ring_bytes = lane->ring_bytes;
-	m->timeout_ms = lane->timeout_ms;
+	memcpy(m->uid, lane->uid, sizeof(m->uid));
 	pl_peer_addr_make(&m->src, &lane->src);
 	pl_peer_addr_make(&m->dst, &lane->dst);
 	if (pl_peer_name_make(m->ns, sizeof(m->ns), lane->src_ns) < 0 ||
@@ -309,25 +340,25 @@ int pl_remote_connect(struct pl_remote *r, const struct pl_remote_lane *lane,
 	rc = pl_rnode_want(n, err);
 	if (rc < 0)
 		return rc;
-	l = lane_new(n, ++r->last_no, true, PL_RLANE_WAITING);
+	if (pl_rlane_find(n, pl_rlane_no(lane->uid), true))
+		return pl_err_set(err, EEXIST, "this lane is there");
+	l = pl_rlane_new(n, pl_rlane_no(lane->uid), true, PL_RLANE_WAITING);
 	if (!l)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	rc = ask_make(&l->ask, l->no, lane, err);
 	if (rc == 0)
-		rc = own_open(l, lane->seg_fd, lane->ring_bytes, err);
+		rc = pl_rlane_own_open(l, lane->seg_fd, lane->ring_bytes, err);
 	if (rc < 0) {
-		lane_free(l);
+		pl_rlane_free(l);
 		return rc;
 	}
-	id_set(l, lane->id);
+	pl_rlane_id_set(l, lane->id);
+	l->resumes = lane->resumes;
 	l->done = done;
 	l->arg = arg;
-	if (n->is_up)
-		ask(l);
-	else
-		pl_rtimer(l->ev_timer, lane->timeout_ms < 0 ?
-			  PL_REMOTE_REACH_MS :
-			  PL_MIN(lane->timeout_ms, PL_REMOTE_REACH_MS));
+	l->give_up_ns = lane->timeout_ms < 0 ? UINT64_MAX : pl_now_ns() +
+			(uint64_t)lane->timeout_ms * 1000000u;
+	pl_rlane_ask(l);
 	return 0;
 }
 
@@ -340,25 +371,29 @@ void pl_rlane_on_accept(struct pl_rnode *n, const void *msg)
 	int rc;
 
 	memcpy(&m, msg, sizeof(m));
-	l = lane_of(n, &m.h);
+	l = pl_rlane_of(n, &m.h);
+	/* Asked for twice, as a connection was lost, it is accepted twice. */
+	if (l && l->opener && l->state == PL_RLANE_OPEN)
+		return;
 	if (!l || !l->opener || l->state != PL_RLANE_ASKED) {
-		end_answer(n, m.h.no, PL_PEER_OPENER);
+		pl_rlane_end_answer(n, m.h.no, PL_PEER_OPENER);
 		return;
 	}
 	rc = m.key && pl_ring_bytes_valid(m.ring_bytes) ? 0 :
 		pl_err_set(&err, EPROTO, "node %s accepted the lane in a way "
 			   "that is not understood", n->name);
 	if (rc == 0)
-		rc = lane_equip(l, m.ring_bytes, &up.bell_fd, &err);
+		rc = pl_rlane_equip(l, m.ring_bytes, &up.bell_fd, &err);
 	if (rc == 0)
-		rc = lane_start(l, &err);
+		rc = pl_rlane_start(l, &err);
 	if (rc < 0) {
 		pl_close_fd(&up.bell_fd);
-		end_answer(n, m.h.no, PL_PEER_OPENER);
+		pl_rlane_end_answer(n, m.h.no, PL_PEER_OPENER);
 		lane_fail(l, rc, err.msg);
 		return;
 	}
 	l->out_key = m.key;
+	l->resumes = l->resumes && (m.h.flags & PL_PEER_RESUMES);
 	key_send(l, PL_PEER_LANE_READY);
 	up.replica_fd = l->rep.fd;
 	up.ring_bytes = m.ring_bytes;
@@ -373,7 +408,7 @@ void pl_rlane_on_refuse(struct pl_rnode *n, const void *msg)
 {
 	const struct pl_peer_refuse *m = msg;
 	char text[PL_PEER_TEXT];
-	struct pl_rlane *l = lane_find(n, m->h.no, true);
+	struct pl_rlane *l = pl_rlane_find(n, m->h.no, true);
 	int code = m->code;
 
 	if (!l || l->state != PL_RLANE_ASKED)
@@ -394,20 +429,22 @@ static void incoming_done(void *arg, int status, const char *text, int seg_fd,
 	int rc = status;
 
 	if (status < 0) {
-		id_set(l, 0);
+		pl_rlane_id_set(l, 0);
 		pl_err_set(&err, -status, "%s", text ? text : "refused");
 	} else {
-		rc = own_open(l, seg_fd, ring_bytes, &err);
+		rc = pl_rlane_own_open(l, seg_fd, ring_bytes, &err);
 		if (rc == 0)
-			rc = lane_start(l, &err);
+			rc = pl_rlane_start(l, &err);
 	}
 	if (rc == 0) {
-		key_send(l, PL_PEER_LANE_ACCEPT);
+		/* Another agent, or one that was lost, asks for it again. */
+		if (!l->paused)
+			key_send(l, PL_PEER_LANE_ACCEPT);
 		return;
 	}
 	pl_peer_refuse_send(n, PL_PEER_LANE_REFUSE, l->no, rc, err.msg);
 	final_state(l);
-	lane_free(l);
+	pl_rlane_free(l);
 	if (status == 0)
 		pl_broker_lane_ended(n->r->broker, id);
 }
@@ -421,8 +458,10 @@ static int incoming(struct pl_rlane *l, const struct pl_peer_lane_open *m,
 		.ring_bytes = m->ring_bytes,
 		.timeout_ms = m->timeout_ms,
 		.path = l->node->r->ops->name,
+		.uid = m->uid,
 	};
 	pl_auto_fd theirs = -1;
+	bool resumes = false;
 	uint64_t id;
 	int rc;
 
@@ -433,15 +472,53 @@ static int incoming(struct pl_rlane *l, const struct pl_peer_lane_open *m,
 	    !pl_ring_bytes_valid(m->ring_bytes) || m->timeout_ms < -1)
 		return pl_err_set(err, EPROTO, "a request for a lane that is "
 				  "not understood");
-	rc = lane_equip(l, m->ring_bytes, &theirs, err);
+	rc = pl_rlane_equip(l, m->ring_bytes, &theirs, err);
 	if (rc < 0)
 		return rc;
 	in.replica_fd = l->rep.fd;
 	in.bell_fd = theirs;
 	rc = pl_broker_incoming(l->node->r->broker, &in, incoming_done, l, &id,
-				err);
-	if (rc == 0)
-		id_set(l, id);
+				&resumes, err);
+	if (rc < 0)
+		return rc;
+	pl_rlane_id_set(l, id);
+	l->ask = *m;
+	l->resumes = resumes && (m->h.flags & PL_PEER_RESUMES);
+	return 0;
+}
+
+/* The same request once more, of an agent that does not know what became. */
+static int open_again(struct pl_rlane *l, const struct pl_peer_lane_open *m,
+		      struct pl_err *err)
+{
+	const struct pl_lane_seg *rep = l->rep.base;
+
+	if (memcmp(m->uid, l->ask.uid, sizeof(m->uid)) ||
+	    memcmp(&m->src, &l->ask.src, sizeof(m->src)) ||
+	    memcmp(&m->dst, &l->ask.dst, sizeof(m->dst)) ||
+	    m->ring_bytes != l->rep.data_bytes || l->sent ||
+	    atomic_load_explicit(&rep->head, memory_order_relaxed))
+		return pl_err_set(err, EEXIST, "a lane of this uid is there");
+	/* What its pod reads is what it was told first. */
+	if (l->state == PL_RLANE_OPEN)
+		key_send(l, PL_PEER_LANE_ACCEPT);
+	else
+		l->paused = false;
+	return 0;
+}
+
+static int open_new(struct pl_rnode *n, const struct pl_peer_lane_open *m,
+		    struct pl_err *err)
+{
+	struct pl_rlane *l = pl_rlane_new(n, m->h.no, false,
+					  PL_RLANE_INCOMING);
+	int rc;
+
+	if (!l)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = incoming(l, m, err);
+	if (rc < 0)
+		pl_rlane_free(l);
 	return rc;
 }
 
@@ -453,71 +530,38 @@ void pl_rlane_on_open(struct pl_rnode *n, const void *msg)
 	int rc;
 
 	memcpy(&m, msg, sizeof(m));
-	if (!(m.h.flags & PL_PEER_OPENER) || m.h.no >> 62 ||
-	    lane_find(n, m.h.no, false)) {
-		pl_warn("node=%s: a LANE_OPEN out of order", n->name);
-		return;
-	}
-	l = lane_new(n, m.h.no, false, PL_RLANE_INCOMING);
-	rc = l ? incoming(l, &m, &err) : pl_err_set(&err, ENOMEM,
-						    "out of memory");
-	if (rc == 0)
-		return;
-	pl_peer_refuse_send(n, PL_PEER_LANE_REFUSE, m.h.no, rc, err.msg);
-	if (l)
-		lane_free(l);
+	l = pl_rlane_find(n, m.h.no, false);
+	if (!(m.h.flags & PL_PEER_OPENER) || m.h.no != pl_rlane_no(m.uid))
+		rc = pl_err_set(&err, EPROTO, "a request for a lane that is "
+				"not understood");
+	else
+		rc = l ? open_again(l, &m, &err) : open_new(n, &m, &err);
+	if (rc < 0)
+		pl_peer_refuse_send(n, PL_PEER_LANE_REFUSE, m.h.no, rc,
+				    err.msg);
 }
 
 /* The key of the replica there: puts can begin. */
 void pl_rlane_on_ready(struct pl_rnode *n, const void *msg)
 {
 	const struct pl_peer_lane_key *m = msg;
-	struct pl_rlane *l = lane_of(n, &m->h);
+	struct pl_rlane *l = pl_rlane_of(n, &m->h);
 
 	if (!l || l->opener || l->state != PL_RLANE_OPEN || l->out_key ||
 	    !m->key) {
-		end_answer(n, m->h.no, 0);
+		pl_rlane_end_answer(n, m->h.no, 0);
 		return;
 	}
 	l->out_key = m->key;
-	pl_rlane_pump(l);
-}
-
-/* --- resumed, ended ------------------------------------------------------ */
-
-void pl_rlane_on_sync(struct pl_rnode *n, const void *msg)
-{
-	const struct pl_peer_lane_key *m = msg;
-	struct pl_rlane *l = lane_of(n, &m->h);
-	uint64_t back;
-
-	if (!l || l->state != PL_RLANE_OPEN) {
-		end_answer(n, m->h.no, m->h.flags ^ PL_PEER_OPENER);
-		return;
-	}
-	/* Their replica may lack what was sent, at most a ring of it. */
-	back = l->sent - m->have;
-	if (!m->key || (l->out_key && l->out_key != m->key) ||
-	    back > l->own.data_bytes) {
-		pl_warn("node=%s lane=%llu: resumed in a way that is not "
-			"understood", n->name, (unsigned long long)l->id);
-		l->out_key = m->key;
-		pl_rlane_end_send(l);
-		lane_over(l);
-		return;
-	}
-	l->out_key = m->key;
-	l->sent = m->have;
-	l->stale = true;
-	l->end_sent = false;
 	l->paused = false;
-	l->blocked = false;
 	pl_rlane_pump(l);
 }
+
+/* --- ended --------------------------------------------------------------- */
 
 void pl_rlane_on_end(struct pl_rnode *n, const void *msg)
 {
-	struct pl_rlane *l = lane_of(n, msg);
+	struct pl_rlane *l = pl_rlane_of(n, msg);
 
 	if (!l)
 		return;
@@ -527,45 +571,13 @@ void pl_rlane_on_end(struct pl_rnode *n, const void *msg)
 		lane_fail(l, -ECONNRESET, "the other node gave the lane up");
 		break;
 	case PL_RLANE_INCOMING:
-		lane_over(l);
+		pl_rlane_over(l);
 		break;
 	case PL_RLANE_OPEN:
 		pl_rlane_end_send(l);
-		lane_over(l);
+		pl_rlane_over(l);
 		break;
 	}
-}
-
-void pl_rlane_up(struct pl_rlane *l)
-{
-	if (l->state == PL_RLANE_WAITING)
-		ask(l);
-	else if (l->state == PL_RLANE_OPEN)
-		key_send(l, PL_PEER_LANE_SYNC);
-}
-
-void pl_rlane_down(struct pl_rlane *l)
-{
-	switch (l->state) {
-	case PL_RLANE_WAITING:
-	case PL_RLANE_ASKED:
-		unreachable(l);
-		break;
-	case PL_RLANE_INCOMING:
-		lane_over(l);
-		break;
-	case PL_RLANE_OPEN:
-		l->paused = true;
-		break;
-	}
-}
-
-void pl_rlane_lost(struct pl_rlane *l)
-{
-	if (l->state == PL_RLANE_WAITING || l->state == PL_RLANE_ASKED)
-		unreachable(l);
-	else
-		lane_over(l);
 }
 
 void pl_rlane_hangup(struct pl_rlane *l)
@@ -588,19 +600,19 @@ void pl_remote_lane_close(struct pl_remote *r, uint64_t id, bool died)
 	HASH_FIND(hh_id, r->lanes, &id, sizeof(id), l);
 	if (!l)
 		return;
-	id_set(l, 0);
+	pl_rlane_id_set(l, 0);
 	switch (l->state) {
 	case PL_RLANE_ASKED:
-		end_answer(l->node, l->no, PL_PEER_OPENER);
-		lane_free(l);
+		pl_rlane_end_answer(l->node, l->no, PL_PEER_OPENER);
+		pl_rlane_free(l);
 		break;
 	case PL_RLANE_WAITING:
-		lane_free(l);
+		pl_rlane_free(l);
 		break;
 	case PL_RLANE_INCOMING:
 		pl_peer_refuse_send(l->node, PL_PEER_LANE_REFUSE, l->no,
 				    -ECONNREFUSED, "the listener has gone");
-		lane_free(l);
+		pl_rlane_free(l);
 		break;
 	case PL_RLANE_OPEN:
 		if (!l->closing)

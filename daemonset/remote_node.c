@@ -3,8 +3,9 @@
  *
  * A node is made when a pod here wants something of it or when it connects, and
  * stays. Down is a state in which lanes and replicas wait for the connection to
- * come back; after PL_REMOTE_LOST_MS, or when the node comes back with another
- * agent (instance), they end.
+ * come back; when the node comes back with another agent (instance), they wait
+ * for their pods to show them to that (remote_resume.c). What waits for longer
+ * than resume_ms ends.
  */
 #include "daemonset/remote_internal.h"
 
@@ -165,17 +166,45 @@ void pl_rnode_send(struct pl_rnode *n, const void *msg, size_t len,
 
 /* --- nodes --------------------------------------------------------------- */
 
-static void lost_cb(evutil_socket_t fd, short what, void *arg)
+/* Ends what waits for too long; returns how long the rest may, at least. */
+static uint64_t expire(struct pl_rnode *n)
+{
+	uint64_t now = pl_now_ns(), least = pl_rread_expire(n, now);
+	struct pl_rlane *l, *tmp;
+	unsigned int ended = 0;
+
+	HASH_ITER(hh, n->lanes, l, tmp) {
+		uint64_t left = pl_rlane_left_ns(l, now);
+
+		if (left == 0) {
+			pl_rlane_over(l);
+			ended++;
+		} else {
+			least = PL_MIN(least, left);
+		}
+	}
+	if (ended)
+		pl_warn("node=%s: %u lanes end, nobody went on with them",
+			n->name, ended);
+	return least;
+}
+
+static void watch_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct pl_rnode *n = arg;
+	uint64_t least;
 
 	(void)fd;
 	(void)what;
-	if (n->is_up)
-		return;
-	pl_warn("node=%s: not connected for %d s, its lanes end", n->name,
-		PL_REMOTE_LOST_MS / 1000);
-	pl_rnode_lost(n);
+	least = expire(n);
+	if (least != UINT64_MAX)
+		pl_rtimer(n->ev_watch, (int)(least / 1000000 + 1));
+}
+
+void pl_rnode_watch(struct pl_rnode *n)
+{
+	if (!event_pending(n->ev_watch, EV_TIMEOUT, 0))
+		event_active(n->ev_watch, EV_TIMEOUT, 0);
 }
 
 struct pl_rnode *pl_rnode_get(struct pl_remote *r, const char *name)
@@ -190,11 +219,11 @@ struct pl_rnode *pl_rnode_get(struct pl_remote *r, const char *name)
 		return NULL;
 	n->r = r;
 	memcpy(n->name, name, strnlen(name, sizeof(n->name) - 1));
-	n->ev_lost = event_new(r->base, -1, 0, lost_cb, n);
+	n->ev_watch = event_new(r->base, -1, 0, watch_cb, n);
 	n->ev_backlog = event_new(r->base, -1, 0, backlog_cb, n);
-	if (!n->ev_lost || !n->ev_backlog) {
-		if (n->ev_lost)
-			event_free(n->ev_lost);
+	if (!n->ev_watch || !n->ev_backlog) {
+		if (n->ev_watch)
+			event_free(n->ev_watch);
 		free(n);
 		return NULL;
 	}
@@ -228,10 +257,10 @@ void pl_rnode_up(struct pl_rnode *n, struct pl_carrier_peer *peer)
 {
 	struct pl_rlane *l, *tmp;
 
-	event_del(n->ev_lost);
 	if (n->instance && n->instance != peer->instance) {
 		pl_info("node=%s: its agent was started anew", n->name);
-		pl_rnode_lost(n);
+		HASH_ITER(hh, n->lanes, l, tmp)
+			pl_rlane_restarted(l);
 	}
 	n->peer = peer;
 	n->instance = peer->instance;
@@ -240,6 +269,9 @@ void pl_rnode_up(struct pl_rnode *n, struct pl_carrier_peer *peer)
 	HASH_ITER(hh, n->lanes, l, tmp)
 		pl_rlane_up(l);
 	pl_rread_up(n);
+	/* Closing lanes wait less for it now. */
+	event_del(n->ev_watch);
+	pl_rnode_watch(n);
 }
 
 void pl_rnode_down(struct pl_rnode *n, int reason)
@@ -257,20 +289,7 @@ void pl_rnode_down(struct pl_rnode *n, int reason)
 		return;
 	/* Whoever connected first: its agent may have forgotten us. */
 	pl_rnode_want(n, NULL);
-	if (!event_pending(n->ev_lost, EV_TIMEOUT, 0))
-		pl_rtimer(n->ev_lost, PL_REMOTE_LOST_MS);
-}
-
-/* Requests that wait for the node are not concerned. */
-void pl_rnode_lost(struct pl_rnode *n)
-{
-	struct pl_rlane *l, *tmp;
-
-	HASH_ITER(hh, n->lanes, l, tmp) {
-		if (l->state != PL_RLANE_WAITING)
-			pl_rlane_lost(l);
-	}
-	pl_rread_lost(n);
+	pl_rnode_watch(n);
 }
 
 void pl_rnode_free(struct pl_rnode *n)
@@ -287,7 +306,7 @@ void pl_rnode_free(struct pl_rnode *n)
 	if (n->peer)
 		pl_carrier_peer_forget(n->peer);
 	HASH_DEL(n->r->nodes, n);
-	event_free(n->ev_lost);
+	event_free(n->ev_watch);
 	event_free(n->ev_backlog);
 	free(n);
 }

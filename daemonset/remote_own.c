@@ -93,6 +93,15 @@ static void end_send(struct pl_rnode *n, uint64_t no, bool died, uint64_t key)
 	pl_rnode_send(n, &m, sizeof(m), key);
 }
 
+/* Its owner may show it in a moment. */
+static void later_send(struct pl_rnode *n, uint64_t no)
+{
+	struct pl_peer_hdr h = pl_peer_head(PL_PEER_REGION_LATER, sizeof(h),
+					    no, 0);
+
+	pl_rnode_send(n, &h, sizeof(h), 0);
+}
+
 /* Puts that are queued are dropped; may free the region. */
 static void sub_drop(struct pl_rsub *s)
 {
@@ -431,7 +440,7 @@ void pl_rown_on_find(struct pl_rnode *n, const void *msg)
 				    err.msg);
 		return;
 	}
-	a.region = b.id;
+	memcpy(a.uid, b.uid, sizeof(a.uid));
 	a.size = b.size;
 	pl_rnode_send(n, &a, sizeof(a), 0);
 }
@@ -481,7 +490,7 @@ void pl_rown_on_sub(struct pl_rnode *n, const void *msg)
 		return;
 	}
 	rc = find_take(n, &m.f, &b, &err);
-	if (rc == 0 && (b.id != m.region || !m.key))
+	if (rc == 0 && (memcmp(b.uid, m.uid, sizeof(m.uid)) || !m.key))
 		rc = pl_err_set(&err, ESTALE, "it was created anew");
 	if (rc == 0)
 		rc = own_get(n->r, &b, &own, &err);
@@ -489,6 +498,10 @@ void pl_rown_on_sub(struct pl_rnode *n, const void *msg)
 		rc = sub_new(n, own, &m, &s, &err);
 	if (rc == 0) {
 		sub_pump(s);
+		return;
+	}
+	if (rc == -EAGAIN) {
+		later_send(n, m.f.h.no);
 		return;
 	}
 	pl_info("node=%s: does not follow a region any more: %s", n->name,

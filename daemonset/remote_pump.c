@@ -328,6 +328,9 @@ static void look(struct pl_rlane *l)
 			broke(l, rule);
 			return;
 		}
+		/* A pod that has closed may not live to say so. */
+		if (c.state == PL_STATE_CLOSED)
+			l->closing = true;
 		send_new(l, &c);
 		if (is_over(l, &c)) {
 			pl_rlane_end_send(l);

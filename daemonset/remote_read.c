@@ -28,6 +28,9 @@
 
 #include "common/log.h"
 #include "common/util.h"
+#include "shm/msg.h"
+
+#define AGAIN_MS 100
 
 /* --- replicas ------------------------------------------------------------ */
 
@@ -43,7 +46,10 @@ static void rep_wake(const struct pl_rrep *p)
 
 static void rep_notify(struct pl_rsink *s)
 {
-	rep_wake((struct pl_rrep *)s);
+	struct pl_rrep *p = (struct pl_rrep *)s;
+
+	p->paused_ns = 0;
+	rep_wake(p);
 }
 
 static void rep_free(struct pl_rrep *p)
@@ -51,23 +57,28 @@ static void rep_free(struct pl_rrep *p)
 	HASH_DELETE(hh, p->node->reps, p);
 	if (p->key)
 		pl_carrier_revoke(p->node->peer, p->key);
+	if (p->ev_again)
+		event_free(p->ev_again);
 	pl_seg_close(&p->seg);
 	free(p);
 }
 
-static struct pl_rrep *rep_find(struct pl_rnode *n, uint64_t region)
+static struct pl_rrep *rep_find(struct pl_rnode *n,
+				const uint8_t uid[PL_PEER_UID])
 {
 	struct pl_rrep *p, *tmp;
 
 	HASH_ITER(hh, n->reps, p, tmp) {
-		if (p->region == region && !p->closing)
+		if (!memcmp(p->uid, uid, sizeof(p->uid)) && !p->closing)
 			return p;
 	}
 	return NULL;
 }
 
-static int rep_new(struct pl_rnode *n, uint64_t region, uint64_t size,
-		   struct pl_rrep **out, struct pl_err *err)
+static void again_cb(evutil_socket_t fd, short what, void *arg);
+
+static int rep_new(struct pl_rnode *n, const uint8_t uid[PL_PEER_UID],
+		   uint64_t size, struct pl_rrep **out, struct pl_err *err)
 {
 	struct pl_rrep *p = calloc(1, sizeof(*p));
 	int rc;
@@ -77,11 +88,13 @@ static int rep_new(struct pl_rnode *n, uint64_t region, uint64_t size,
 	p->sink.notify = rep_notify;
 	p->node = n;
 	p->no = ++n->r->last_no;
-	p->region = region;
+	memcpy(p->uid, uid, sizeof(p->uid));
 	p->seg = PL_SEG_NONE;
 	HASH_ADD(hh, n->reps, no, sizeof(p->no), p);
+	p->ev_again = event_new(n->r->base, -1, 0, again_cb, p);
 	/* Reserved, so that no put finds a page that is not to be had. */
-	rc = pl_seg_region_create(size, &p->seg, err);
+	rc = p->ev_again ? pl_seg_region_create(size, &p->seg, err) :
+			   pl_err_set(err, ENOMEM, "out of memory");
 	if (rc == 0) {
 		rc = pl_carrier_expose(n->peer, p->seg.fd, p->seg.base,
 				       PL_SEG_CTL_BYTES + size, &p->sink,
@@ -103,14 +116,49 @@ static void rep_subscribe(struct pl_rrep *p)
 	const struct pl_region_seg *seg = p->seg.base;
 	struct pl_peer_region_sub m = {
 		.f = p->reads->find,
-		.region = p->region,
 		.key = p->key,
 		.have = atomic_load_explicit(&seg->version,
 					     memory_order_relaxed),
 	};
 
 	m.f.h = pl_peer_head(PL_PEER_REGION_SUB, sizeof(m), p->no, 0);
+	memcpy(m.uid, p->uid, sizeof(m.uid));
+	p->paused = false;
 	pl_rnode_send(p->node, &m, sizeof(m), 0);
+}
+
+static void again_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct pl_rrep *p = arg;
+
+	(void)fd;
+	(void)what;
+	if (p->node->is_up && !p->closing)
+		rep_subscribe(p);
+}
+
+/* Its owner is yet to show it to the agent there. */
+void pl_rread_on_later(struct pl_rnode *n, const void *msg)
+{
+	const struct pl_peer_hdr *h = msg;
+	struct pl_rrep *p;
+
+	HASH_FIND(hh, n->reps, &h->no, sizeof(h->no), p);
+	if (!p || p->closing)
+		return;
+	p->paused = true;
+	if (!p->paused_ns)
+		p->paused_ns = pl_now_ns();
+	pl_rtimer(p->ev_again, AGAIN_MS);
+	pl_rnode_watch(n);
+}
+
+static void rep_pause(struct pl_rrep *p)
+{
+	event_del(p->ev_again);
+	if (!p->paused)
+		p->paused_ns = pl_now_ns();
+	p->paused = true;
 }
 
 static void rep_unsubscribe(struct pl_rrep *p)
@@ -186,6 +234,7 @@ static struct pl_rread *read_new(struct pl_rnode *n,
 	o->id = in->id;
 	o->no = ++n->r->last_no;
 	o->max_bytes = in->max_bytes;
+	memcpy(o->uid, in->uid, sizeof(o->uid));
 	o->ev_timer = event_new(n->r->base, -1, 0, timer_cb, o);
 	if (!o->ev_timer) {
 		free(o);
@@ -221,6 +270,9 @@ int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *in,
 	rc = pl_rnode_want(n, err);
 	if (rc < 0)
 		return rc;
+	if (pl_uid_is_set(in->uid) && !n->is_up)
+		return pl_err_set(err, EAGAIN, "node %s is not connected yet",
+				  n->name);
 	o = read_new(n, in);
 	if (!o)
 		return pl_err_set(err, ENOMEM, "out of memory");
@@ -267,11 +319,14 @@ static int attach(struct pl_rread *o, const struct pl_peer_region_found *m,
 		  struct pl_err *err)
 {
 	struct pl_rnode *n = o->node;
-	struct pl_rrep *p = rep_find(n, m->region);
+	struct pl_rrep *p = rep_find(n, m->uid);
 	bool fresh = !p;
 	int rc = 0;
 
-	if (!m->size || !m->region || (p && p->seg.data_bytes != m->size))
+	if (pl_uid_is_set(o->uid) && memcmp(o->uid, m->uid, sizeof(o->uid)))
+		return pl_err_set(err, ESTALE, "it was created anew");
+	if (!m->size || !pl_uid_is_set(m->uid) ||
+	    (p && p->seg.data_bytes != m->size))
 		return pl_err_set(err, EPROTO, "node %s has the region in a "
 				  "way that is not understood", n->name);
 	if (m->size > o->max_bytes)
@@ -280,7 +335,7 @@ static int attach(struct pl_rread *o, const struct pl_peer_region_found *m,
 				  (unsigned long long)m->size,
 				  (unsigned long long)o->max_bytes);
 	if (fresh)
-		rc = rep_new(n, m->region, m->size, &p, err);
+		rc = rep_new(n, m->uid, m->size, &p, err);
 	if (rc < 0)
 		return rc;
 	event_del(o->ev_timer);
@@ -296,7 +351,8 @@ void pl_rread_on_found(struct pl_rnode *n, const void *msg)
 {
 	const struct pl_peer_region_found *m = msg;
 	struct pl_rread *o = read_find(n, m->h.no);
-	struct pl_remote_region_up up = { .size = m->size,
+	struct pl_remote_region_up up = { .uid = m->uid,
+					  .size = m->size,
 					  .path = n->r->ops->name };
 	struct pl_err err;
 	int rc;
@@ -343,8 +399,10 @@ static void rep_end(struct pl_rrep *p, bool died)
 	struct pl_region_seg *seg = p->seg.base;
 	struct pl_rread *o;
 
-	if (atomic_load_explicit(&seg->state, memory_order_relaxed) ==
-	    PL_STATE_OPEN)
+	/* An agent that ends leaves it to the next one. */
+	if (!r->ending &&
+	    atomic_load_explicit(&seg->state, memory_order_relaxed) ==
+		    PL_STATE_OPEN)
 		/* Pairs with the acquire of pl_region_wait. */
 		atomic_store_explicit(&seg->state, died ? PL_STATE_DEAD :
 						   PL_STATE_CLOSED,
@@ -390,7 +448,27 @@ void pl_rread_down(struct pl_rnode *n)
 	HASH_ITER(hh, n->reps, p, tmp) {
 		if (p->closing)
 			rep_free(p);
+		else
+			rep_pause(p);
 	}
+}
+
+uint64_t pl_rread_expire(struct pl_rnode *n, uint64_t now)
+{
+	uint64_t least = UINT64_MAX;
+	struct pl_rrep *p, *tmp;
+
+	HASH_ITER(hh, n->reps, p, tmp) {
+		uint64_t since = now - p->paused_ns;
+
+		if (!p->paused || p->closing)
+			continue;
+		if (since >= n->r->resume_ns)
+			rep_end(p, true);
+		else
+			least = PL_MIN(least, n->r->resume_ns - since);
+	}
+	return least;
 }
 
 void pl_rread_lost(struct pl_rnode *n)

@@ -276,6 +276,8 @@ static bool admitted(struct pl_tcp_conn *c, const char *node, bool known)
 /* The connection becomes number h->index of the peer's set. */
 static void attach(struct pl_tcp_conn *c, struct pl_tcp_peer *p)
 {
+	/* Without this a persistent event would keep the time for HELLO. */
+	event_remove_timer(c->ev_read);
 	event_del(c->ev_read);
 	DL_DELETE(c->t->pending, c);
 	c->t->n_pending--;

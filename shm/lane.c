@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "common/util.h"
-#include "shm/conn.h"
 #include "shm/msg.h"
 
 /* Bytes copied before they are shown: the peer copies while we go on. */
@@ -28,12 +27,11 @@ static void lane_init(struct pl_lane *l, const struct pl_lane_parts *p)
 	l->epoll_fd = -1;
 	l->own_seg = p->own;
 	l->peer_seg = p->peer;
-	/* Mappings stay; descriptors are of no more use. */
-	pl_seg_drop_fd(&l->own_seg);
-	pl_seg_drop_fd(&l->peer_seg);
-	l->conn = p->conn;
 	if (p->info)
 		l->info = *p->info;
+	l->id = l->info.id;
+	l->is_opener = p->is_opener;
+	pthread_mutex_init(&l->fd_lock, NULL);
 	atomic_init(&l->timeout_ms, -1);
 	l->tx.ring = pl_seg_data(&l->own_seg);
 	l->tx.size = l->own_seg.data_bytes;
@@ -64,6 +62,7 @@ int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
 	}
 	memset(l, 0, sizeof(*l));
 	lane_init(l, &p);
+	pl_lane_join(l, &p);
 	*out = l;
 	return 0;
 }
@@ -109,12 +108,12 @@ void pl_lane_close(struct pl_lane *lane)
 	if (!lane)
 		return;
 	pl_lane_raise(lane, PL_STATE_CLOSED);
-	if (lane->conn)
-		pl_conn_tell(lane->conn, PL_MSG_LANE_CLOSE, lane->info.id);
+	pl_lane_part(lane);
 	pl_lane_fd_close(lane);
 	pl_close_fd(&lane->bell);
 	pl_seg_close(&lane->own_seg);
 	pl_seg_close(&lane->peer_seg);
+	pthread_mutex_destroy(&lane->fd_lock);
 	free(lane);
 }
 
@@ -127,6 +126,7 @@ void pl_lane_set_timeout(struct pl_lane *lane, int timeout_ms)
 void pl_lane_info(const struct pl_lane *lane, struct pl_lane_info *info)
 {
 	*info = lane->info;
+	info->id = lane->id;
 	info->send_ring_bytes = (uint32_t)lane->tx.size;
 	info->recv_ring_bytes = (uint32_t)lane->rx.size;
 	info->sent_bytes = atomic_load_explicit(&lane->own->head,

@@ -31,17 +31,24 @@
  * drained byte may have been for the other thread, so `turn` moves with each
  * drain, and nobody polls whose turn is not the one from before it armed.
  *
+ * A lane to another node may have its agent exchanged (lane_resume.c). Then its
+ * doorbell has hung up without a final state, `link` is odd, nobody polls the
+ * doorbell, and who has to wait sleeps on `turn`. Nothing of the above looks at
+ * that: the peer's segment and the doorbell are replaced where they are.
+ *
  * tests/model has models of all this; they change with it.
  */
 #ifndef SHM_LANE_H
 #define SHM_LANE_H
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
+#include "shm/conn.h"
 #include "shm/fence.h"
 #include "shm/podlane.h"
 #include "shm/segment.h"
@@ -98,8 +105,15 @@ struct pl_lane {
 
 	struct pl_seg own_seg PL_HOT;
 	struct pl_seg peer_seg;
-	struct pl_conn *conn;		/* NULL: none has to be told */
-	struct pl_lane_info info;	/* its counters are not kept here */
+	struct pl_conn_obj obj;
+	struct pl_lane_info info;	/* but counters and id */
+	_Atomic uint64_t id;		/* the agent's; 0: it has none */
+	char self[PL_WIRE_ADDR];
+	uint8_t uid[PL_WIRE_UID];
+	bool is_opener;			/* connected, not accepted */
+	bool resumes;			/* another agent can go on with it */
+	_Atomic uint32_t link;		/* odd: no agent has it */
+	pthread_mutex_t fd_lock;	/* of epoll_fd's members */
 };
 
 /* The parts of a lane; pl_lane_attach takes all of them, also when it fails. */
@@ -107,8 +121,12 @@ struct pl_lane_parts {
 	struct pl_seg own;		/* fresh: counters 0 */
 	struct pl_seg peer;		/* opened, or borrowed */
 	int bell;
-	struct pl_conn *conn;		/* told of the end, or NULL */
 	const struct pl_lane_info *info;	/* id, path, peer, service */
+	/* What the agent said, and when; NULL: it has no agent. */
+	struct pl_conn *conn;
+	uint32_t epoch;
+	const struct pl_msg_lane *msg;
+	bool is_opener;
 };
 
 /* -EPROTO: bell is no connected Unix socket. -ENOMEM. */
@@ -267,5 +285,43 @@ void pl_lane_fd_update(struct pl_lane *l);
 void pl_lane_fd_signal(struct pl_lane *l);
 
 void pl_lane_fd_close(struct pl_lane *l);
+
+/* The doorbell is about to be replaced, or was. */
+void pl_lane_fd_unbell(struct pl_lane *l);
+void pl_lane_fd_bell(struct pl_lane *l);
+
+/* --- another agent (lane_resume.c) ---------------------------------------- */
+
+/* Whether the doorbell may be polled; and to say when it hung up. */
+static inline uint32_t pl_lane_link(const struct pl_lane *l)
+{
+	return atomic_load(&l->link);
+}
+
+static inline bool pl_link_is_away(uint32_t link)
+{
+	return link & 1;
+}
+
+/* The doorbell hung up, of a lane that resumes. link: from before that. */
+void pl_lane_away(struct pl_lane *l, uint32_t link);
+
+/* Hang it into the connection of the parts, if they have one. */
+void pl_lane_join(struct pl_lane *l, const struct pl_lane_parts *p);
+
+/*
+ * Its state is PL_STATE_CLOSED: wait until all that was sent is at the peer's
+ * node, whichever agents that takes, and tell the agent of its end.
+ */
+void pl_lane_part(struct pl_lane *l);
+
+/* Wake who sleeps, as the doorbell was replaced or given up. */
+void pl_lane_stir(struct pl_lane *l);
+
+/*
+ * Sleep until the doorbell rings or something was stirred since l->turn was
+ * turn; left_ns 0: for ever.
+ */
+void pl_lane_doze(struct pl_lane *l, uint32_t turn, uint64_t left_ns);
 
 #endif

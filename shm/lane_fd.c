@@ -86,22 +86,67 @@ static int add(int epoll_fd, int fd, uint32_t events)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
-int pl_lane_fd(struct pl_lane *lane)
+/* With fd_lock. One that no agent has would be readable for nothing. */
+static int add_bell(struct pl_lane *l)
 {
-	if (pl_lane_has_fd(lane))
-		return lane->epoll_fd;
+	if (pl_link_is_away(pl_lane_link(l)))
+		return 0;
+	return add(l->epoll_fd, l->bell, EPOLLIN | EPOLLRDHUP);
+}
 
+void pl_lane_fd_unbell(struct pl_lane *l)
+{
+	pthread_mutex_lock(&l->fd_lock);
+	if (l->epoll_fd >= 0)
+		epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->bell, NULL);
+	pthread_mutex_unlock(&l->fd_lock);
+}
+
+void pl_lane_fd_bell(struct pl_lane *l)
+{
+	pthread_mutex_lock(&l->fd_lock);
+	/* Without memory for it: what it would tell is told by this. */
+	if (l->epoll_fd >= 0 && add_bell(l) < 0 && errno != EEXIST)
+		pl_lane_fd_signal(l);
+	pthread_mutex_unlock(&l->fd_lock);
+}
+
+static int fd_open(struct pl_lane *l)
+{
 	pl_auto_fd event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pl_auto_fd epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	int rc;
 
 	if (event_fd < 0 || epoll_fd < 0 ||
-	    add(epoll_fd, event_fd, EPOLLIN) < 0 ||
-	    add(epoll_fd, lane->bell, EPOLLIN | EPOLLRDHUP) < 0)
+	    add(epoll_fd, event_fd, EPOLLIN) < 0)
 		return -errno;
-	lane->event_fd = pl_take_fd(&event_fd);
-	lane->epoll_fd = pl_take_fd(&epoll_fd);
+	l->epoll_fd = epoll_fd;
+	rc = add_bell(l);
+	if (rc < 0) {
+		rc = -errno;
+		l->epoll_fd = -1;
+		return rc;
+	}
+	pl_take_fd(&epoll_fd);
+	l->event_fd = pl_take_fd(&event_fd);
+	return 0;
+}
+
+int pl_lane_fd(struct pl_lane *lane)
+{
+	int rc;
+
+	if (pl_lane_has_fd(lane))
+		return lane->epoll_fd;
+	pthread_mutex_lock(&lane->fd_lock);
+	rc = fd_open(lane);
 	/* Pairs with the acquire in pl_lane_has_fd. */
-	atomic_store_explicit(&lane->has_fd, true, memory_order_release);
+	if (rc == 0)
+		atomic_store_explicit(&lane->has_fd, true,
+				      memory_order_release);
+	pthread_mutex_unlock(&lane->fd_lock);
+	if (rc < 0)
+		return rc;
 	pl_lane_fd_update(lane);
 	return lane->epoll_fd;
 }

@@ -11,25 +11,31 @@
 #define PROBE_NS 20000000u
 #define HANG_UP (POLLHUP | POLLERR | POLLNVAL | POLLRDHUP)
 
-static void hang_up(struct pl_lane *l)
+/* link: from before the doorbell was used. */
+static void hang_up(struct pl_lane *l, uint32_t link)
 {
 	/* What the peer stored before it went is seen by who sees this. */
-	atomic_store_explicit(&l->hung_up, true, memory_order_release);
+	if (l->resumes)
+		pl_lane_away(l, link);
+	else
+		atomic_store_explicit(&l->hung_up, true, memory_order_release);
 }
 
 void pl_lane_ring(struct pl_lane *l)
 {
+	uint32_t link = pl_lane_link(l);
 	/* A socket that is full holds a wake-up already. */
 	ssize_t n = send(l->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n < 0 && (errno == EPIPE || errno == ECONNRESET ||
 		      errno == ENOTCONN))
-		hang_up(l);
+		hang_up(l, link);
 }
 
 /* By the thread that has the doorbell. */
 static bool drain(struct pl_lane *l)
 {
+	uint32_t link = pl_lane_link(l);
 	bool any = false;
 	char buf[64];
 	ssize_t n;
@@ -39,7 +45,7 @@ static bool drain(struct pl_lane *l)
 		any = any || n > 0;
 	} while (n < 0 && errno == EINTR);
 	if (n == 0 || (n < 0 && errno != EAGAIN))
-		hang_up(l);
+		hang_up(l, link);
 	return any;
 }
 
@@ -93,6 +99,7 @@ bool pl_lane_drain(struct pl_lane *l)
 void pl_lane_probe(struct pl_lane *l)
 {
 	struct pollfd p = { .fd = l->bell, .events = POLLRDHUP };
+	uint32_t link = pl_lane_link(l);
 	struct timespec ts;
 	uint64_t now;
 
@@ -103,7 +110,7 @@ void pl_lane_probe(struct pl_lane *l)
 		return;
 	atomic_store_explicit(&l->probed_ns, now, memory_order_relaxed);
 	if (poll(&p, 1, 0) > 0 && (p.revents & HANG_UP))
-		hang_up(l);
+		hang_up(l, link);
 }
 
 /* --- looking ------------------------------------------------------------ */
@@ -213,8 +220,8 @@ void pl_lane_disarm(struct pl_lane *l, int events)
 }
 
 /* left_ns 0: for ever. 0: woken, perhaps for nothing. */
-static int poll_bell(struct pl_lane *l, int events, uint64_t left_ns,
-		     bool *drained)
+static int poll_bell(struct pl_lane *l, int events, uint32_t link,
+		     uint64_t left_ns, bool *drained)
 {
 	struct pollfd p = { .fd = l->bell, .events = POLLIN | POLLRDHUP };
 	const struct timespec ts = {
@@ -230,7 +237,7 @@ static int poll_bell(struct pl_lane *l, int events, uint64_t left_ns,
 	if (p.revents & POLLIN)
 		*drained = drain(l);
 	if (p.revents & HANG_UP)
-		hang_up(l);
+		hang_up(l, link);
 	/* The byte may have been the receiving thread's, see lane_fd.c. */
 	if (*drained && !(events & PL_IN) && pl_lane_has_fd(l))
 		pl_lane_fd_signal(l);
@@ -240,15 +247,31 @@ static int poll_bell(struct pl_lane *l, int events, uint64_t left_ns,
 /* turn: as it was before this thread armed. */
 static int doze(struct pl_lane *l, int events, uint32_t turn, uint64_t left_ns)
 {
+	uint32_t link = pl_lane_link(l);
 	bool drained = false;
 	int rc = 0;
 
+	if (pl_link_is_away(link)) {
+		pl_futex_wait(&l->turn, turn, left_ns, 1);
+		return 0;
+	}
 	if (!bell_try(l) && !bell_wait(l, left_ns))
 		return 0;
 	if (atomic_load(&l->turn) == turn)
-		rc = poll_bell(l, events, left_ns, &drained);
+		rc = poll_bell(l, events, link, left_ns, &drained);
 	bell_give(l, drained);
 	return rc;
+}
+
+void pl_lane_stir(struct pl_lane *l)
+{
+	atomic_fetch_add(&l->turn, 1);
+	pl_futex_wake(&l->turn, 1);
+}
+
+void pl_lane_doze(struct pl_lane *l, uint32_t turn, uint64_t left_ns)
+{
+	doze(l, PL_IN, turn, left_ns);
 }
 
 static int sleep_once(struct pl_lane *l, const struct pl_want *want,

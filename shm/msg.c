@@ -6,25 +6,100 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "common/util.h"
 
-/* What a library may receive. */
-static const struct rule {
-	uint16_t size;
-	uint8_t n_fds;
-} rules[] = {
-	[PL_MSG_ERROR] = { sizeof(struct pl_msg_error), 0 },
-	[PL_MSG_OK] = { sizeof(struct pl_msg_ok), 0 },
-	[PL_MSG_HELLO_OK] = { sizeof(struct pl_msg_hello_ok), 0 },
-	[PL_MSG_LISTEN_OK] = { sizeof(struct pl_msg_ok), 1 },
-	[PL_MSG_CONNECT_OK] = { sizeof(struct pl_msg_lane), 2 },
-	[PL_MSG_INCOMING] = { sizeof(struct pl_msg_lane), 2 },
-	[PL_MSG_REGION_CREATE_OK] = { sizeof(struct pl_msg_region), 2 },
-	[PL_MSG_REGION_OPEN_OK] = { sizeof(struct pl_msg_region), 1 },
-	[PL_MSG_REGION_END] = { sizeof(struct pl_msg_id), 0 },
+/* Of each type: its size in version 1 (0: not there) and 2. */
+static const uint16_t sizes[PL_MSG_TYPES][2] = {
+	[PL_MSG_ERROR] = { sizeof(struct pl_msg_error),
+			   sizeof(struct pl_msg_error) },
+	[PL_MSG_OK] = { sizeof(struct pl_msg_ok), sizeof(struct pl_msg_ok) },
+	[PL_MSG_HELLO] = { sizeof(struct pl_msg_hello),
+			   sizeof(struct pl_msg_hello) },
+	[PL_MSG_HELLO_OK] = { PL_HELLO_OK_V1_BYTES,
+			      sizeof(struct pl_msg_hello_ok) },
+	[PL_MSG_LISTEN] = { sizeof(struct pl_msg_listen),
+			    sizeof(struct pl_msg_listen) },
+	[PL_MSG_LISTEN_OK] = { sizeof(struct pl_msg_ok),
+			       sizeof(struct pl_msg_ok) },
+	[PL_MSG_CONNECT] = { PL_CONNECT_V1_BYTES,
+			     sizeof(struct pl_msg_connect) },
+	[PL_MSG_CONNECT_OK] = { PL_LANE_V1_BYTES, sizeof(struct pl_msg_lane) },
+	[PL_MSG_INCOMING] = { PL_LANE_V1_BYTES, sizeof(struct pl_msg_lane) },
+	[PL_MSG_ACCEPT] = { sizeof(struct pl_msg_accept),
+			    sizeof(struct pl_msg_accept) },
+	[PL_MSG_REJECT] = { sizeof(struct pl_msg_ok),
+			    sizeof(struct pl_msg_ok) },
+	[PL_MSG_LANE_CLOSE] = { sizeof(struct pl_msg_id),
+				sizeof(struct pl_msg_id) },
+	[PL_MSG_REGION_CREATE] = { PL_REGION_CREATE_V1_BYTES,
+				   sizeof(struct pl_msg_region_create) },
+	[PL_MSG_REGION_CREATE_OK] = { PL_REGION_V1_BYTES,
+				      sizeof(struct pl_msg_region) },
+	[PL_MSG_REGION_OPEN] = { PL_REGION_OPEN_V1_BYTES,
+				 sizeof(struct pl_msg_region_open) },
+	[PL_MSG_REGION_OPEN_OK] = { PL_REGION_V1_BYTES,
+				    sizeof(struct pl_msg_region) },
+	[PL_MSG_REGION_CLOSE] = { sizeof(struct pl_msg_id),
+				  sizeof(struct pl_msg_id) },
+	[PL_MSG_REGION_END] = { sizeof(struct pl_msg_id),
+				sizeof(struct pl_msg_id) },
+	[PL_MSG_LANE_RESUME] = { 0, sizeof(struct pl_msg_lane_resume) },
+	[PL_MSG_LANE_RESUMED] = { 0, sizeof(struct pl_msg_lane) },
+	[PL_MSG_LANE_SHOW] = { 0, sizeof(struct pl_msg_lane_resume) },
 };
+
+/* What a library may receive: descriptors of each type, -1: not that. */
+static int fds_of(unsigned int type)
+{
+	switch (type) {
+	case PL_MSG_ERROR:
+	case PL_MSG_OK:
+	case PL_MSG_HELLO_OK:
+	case PL_MSG_REGION_END:
+		return 0;
+	case PL_MSG_LISTEN_OK:
+	case PL_MSG_REGION_OPEN_OK:
+		return 1;
+	case PL_MSG_CONNECT_OK:
+	case PL_MSG_INCOMING:
+	case PL_MSG_LANE_RESUMED:
+	case PL_MSG_REGION_CREATE_OK:
+		return 2;
+	default:
+		return -1;
+	}
+}
+
+uint32_t pl_msg_bytes(unsigned int type, unsigned int version)
+{
+	if (type >= PL_MSG_TYPES || version < PL_WIRE_VERSION_MIN ||
+	    version > PL_WIRE_VERSION)
+		return 0;
+	return sizes[type][version - PL_WIRE_VERSION_MIN];
+}
+
+bool pl_uid_is_set(const uint8_t uid[PL_WIRE_UID])
+{
+	static const uint8_t none[PL_WIRE_UID];
+
+	return memcmp(uid, none, sizeof(none)) != 0;
+}
+
+int pl_uid_draw(uint8_t uid[PL_WIRE_UID], struct pl_err *err)
+{
+	ssize_t n;
+
+	do {
+		n = getrandom(uid, PL_WIRE_UID, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n != PL_WIRE_UID)
+		return pl_err_set(err, EIO, "no random numbers: %s",
+				  strerror(errno));
+	return 0;
+}
 
 uint64_t pl_msg_deadline(int timeout_ms)
 {
@@ -72,7 +147,9 @@ static bool texts_ok(const struct pl_msg *m)
 		return OK(hello_ok.node) && OK(hello_ok.addr);
 	case PL_MSG_CONNECT_OK:
 	case PL_MSG_INCOMING:
-		return OK(lane.path) && OK(lane.peer) && OK(lane.service);
+	case PL_MSG_LANE_RESUMED:
+		return OK(lane.path) && OK(lane.peer) && OK(lane.service) &&
+		       OK(lane.self);
 	case PL_MSG_REGION_CREATE_OK:
 	case PL_MSG_REGION_OPEN_OK:
 		return OK(region.path) && OK(region.owner);
@@ -84,23 +161,24 @@ static bool texts_ok(const struct pl_msg *m)
 
 static int check(const struct pl_msg *m, struct pl_err *err)
 {
-	const struct rule *r;
+	int n_fds;
 
 	if (m->len < sizeof(m->h))
 		return wrong(err, "a message shorter than its header");
 	if (m->h.magic != PL_WIRE_MAGIC)
 		return wrong(err, "a message without the magic number");
-	if (m->h.version != PL_WIRE_VERSION)
+	if (m->h.version < PL_WIRE_VERSION_MIN ||
+	    m->h.version > PL_WIRE_VERSION)
 		return wrong(err, "a message of an unknown version");
 	if (m->h.len != m->len)
 		return wrong(err, "a message with a wrong length");
-	if (m->h.type >= PL_ARRAY_SIZE(rules) || !rules[m->h.type].size)
+	n_fds = fds_of(m->h.type);
+	if (n_fds < 0)
 		return wrong(err, "a message of an unknown type");
-	r = &rules[m->h.type];
-	if (m->len != r->size)
+	if (m->len != pl_msg_bytes(m->h.type, m->h.version))
 		return wrong(err, "a message whose size is not that of its "
 				  "type");
-	if (m->n_fds != r->n_fds)
+	if (m->n_fds != n_fds)
 		return wrong(err, "a message with a wrong number of "
 				  "descriptors");
 	if (!texts_ok(m))
@@ -145,16 +223,16 @@ int pl_msg_recv_now(int sock, struct pl_msg *m, struct pl_err *err)
 		return pl_err_set(err, (int)-n, "cannot receive from the agent: "
 				  "%s", strerror((int)-n));
 	m->len = (size_t)n;
+	memset(m->bytes + n, 0, sizeof(m->bytes) - (size_t)n);
 	rc = check(m, err);
 	if (rc < 0)
 		pl_msg_drop(m);
 	return rc;
 }
 
-/* Until the socket is readable or hung up. */
-static int wait_readable(int sock, uint64_t deadline_ns)
+int pl_msg_wait(int fd, uint64_t deadline_ns)
 {
-	struct pollfd p = { .fd = sock, .events = POLLIN };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec ts;
 	uint64_t now = pl_now_ns();
 	int n;
@@ -177,7 +255,7 @@ int pl_msg_recv(int sock, uint64_t deadline_ns, struct pl_msg *m,
 
 		if (rc != -EAGAIN)
 			return rc;
-		rc = wait_readable(sock, deadline_ns);
+		rc = pl_msg_wait(sock, deadline_ns);
 		if (rc == -ETIMEDOUT)
 			return pl_err_set(err, ETIMEDOUT,
 					  "the agent does not answer");
@@ -209,18 +287,18 @@ bool pl_msg_is_socket(int fd, int type)
 	       has_domain == AF_UNIX && has_type == type;
 }
 
-int pl_msg_put(int sock, void *msg, uint32_t len, enum pl_msg_type type,
-	       uint32_t seq, const int *fds, int n_fds)
+int pl_msg_put(int sock, unsigned int version, void *msg,
+	       enum pl_msg_type type, uint32_t seq, const int *fds, int n_fds)
 {
 	const struct pl_msg_hdr h = { .magic = PL_WIRE_MAGIC,
-				      .version = PL_WIRE_VERSION,
+				      .version = (uint16_t)version,
 				      .type = (uint16_t)type,
 				      .seq = seq,
-				      .len = len };
+				      .len = pl_msg_bytes(type, version) };
 	int rc;
 
 	memcpy(msg, &h, sizeof(h));
-	rc = pl_fdpass_send(sock, msg, len, fds, n_fds, 0);
+	rc = pl_fdpass_send(sock, msg, h.len, fds, n_fds, 0);
 	if (rc == -EPIPE)
 		return -ECONNRESET;
 	return rc == -EAGAIN ? -ETIMEDOUT : rc;

@@ -10,7 +10,13 @@
 #include "common/fdpass.h"
 #include "shm/wire.h"
 
-/* A received message with its descriptors, owned until they are taken. */
+/* Bytes of a message of this type and version; 0: there is none. */
+uint32_t pl_msg_bytes(unsigned int type, unsigned int version);
+
+/*
+ * A received message with its descriptors, owned until they are taken. Fields
+ * that its version does not have are 0.
+ */
 struct pl_msg {
 	union {
 		struct pl_msg_hdr h;
@@ -42,6 +48,12 @@ int pl_msg_recv(int sock, uint64_t deadline_ns, struct pl_msg *m,
 /* The same, -EAGAIN instead of waiting. */
 int pl_msg_recv_now(int sock, struct pl_msg *m, struct pl_err *err);
 
+/*
+ * Until the descriptor is readable or hung up, or a signal came: 0, or
+ * -ETIMEDOUT.
+ */
+int pl_msg_wait(int fd, uint64_t deadline_ns);
+
 /* Close the descriptors that were not taken. */
 void pl_msg_drop(struct pl_msg *m);
 
@@ -51,9 +63,17 @@ int pl_msg_take_fd(struct pl_msg *m, int i);
 /* A descriptor that came along: is it a Unix socket of this type? */
 bool pl_msg_is_socket(int fd, int type);
 
-/* Fill in the header and send. -ECONNRESET: nobody is there any more. */
-int pl_msg_put(int sock, void *msg, uint32_t len, enum pl_msg_type type,
-	       uint32_t seq, const int *fds, int n_fds);
+/*
+ * Fill in the header and send as much of msg as this version has. -ECONNRESET:
+ * nobody is there any more.
+ */
+int pl_msg_put(int sock, unsigned int version, void *msg,
+	       enum pl_msg_type type, uint32_t seq, const int *fds, int n_fds);
+
+/* The other side's uid: 0 is none. */
+bool pl_uid_is_set(const uint8_t uid[PL_WIRE_UID]);
+/* 128 random bits; -EIO where the kernel gives none. */
+int pl_uid_draw(uint8_t uid[PL_WIRE_UID], struct pl_err *err);
 
 /* The form of service and region names, see pl_listen in podlane.h. */
 bool pl_name_valid(const char *name);

@@ -103,12 +103,15 @@ int pl_listen(struct pl_conn *conn, const char *service,
 
 /*
  * Take the next lane. timeout_ms -1 waits for ever, 0 does not wait.
- * -ETIMEDOUT, or -ECONNRESET when the agent has gone.
+ * -ETIMEDOUT, or -ECONNRESET when the agent has gone and no other has come.
  */
 int pl_accept(struct pl_listener *l, int timeout_ms, struct pl_lane **out,
 	      struct pl_err *err);
 
-/* Readable when pl_accept would not wait. Stays the listener's. */
+/*
+ * Readable when pl_accept would not wait (now and then for nothing). Stays the
+ * listener's.
+ */
 int pl_listener_fd(const struct pl_listener *l);
 void pl_unlisten(struct pl_listener *l);
 
@@ -127,8 +130,8 @@ int pl_connect(struct pl_conn *conn, const char *pod_addr, const char *service,
  */
 int pl_lane_shutdown(struct pl_lane *lane);
 /*
- * Also frees the lane. What was sent before still reaches the peer. Waits for
- * the agent a second at most.
+ * Also frees the lane. What was sent before still reaches the peer; when that
+ * is on another node, the call waits until it is there, see podlane(7).
  */
 void pl_lane_close(struct pl_lane *lane);
 
@@ -260,7 +263,8 @@ uint64_t pl_region_version(const struct pl_region *region);
  * Sleep until pl_region_version is at least version. timeout_ms -1: for ever.
  * -ETIMEDOUT; -ECONNRESET: the owner closed it or died, and this version will
  * not come (what is mapped stays readable until pl_region_close); -EPROTO: the
- * owner broke the rules. The end of the agent ends no wait.
+ * owner broke the rules. The end of the agent ends no wait, unless no other
+ * comes.
  */
 int pl_region_wait(struct pl_region *region, uint64_t version, int timeout_ms);
 

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include "common/util.h"
-#include "shm/conn.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
 
@@ -43,19 +42,14 @@ int pl_region_attach(const struct pl_region_parts *parts,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	}
 	r->seg = p.seg;
+	r->next = PL_SEG_NONE;
 	r->watch = p.watch;
-	/* Mappings stay; descriptors are of no more use. */
-	pl_seg_drop_fd(&r->seg);
-	pl_seg_drop_fd(&r->watch);
 	r->bell = p.bell;
 	r->is_owner = p.is_owner;
-	r->id = p.id;
-	r->conn = p.conn;
 	if (p.info)
 		r->info = *p.info;
 	pl_spin_init(&r->spin);
-	if (r->conn && !r->is_owner)
-		pl_conn_region_add(r->conn, r);
+	pl_region_join(r, &p);
 	*out = r;
 	return 0;
 }
@@ -77,11 +71,9 @@ void pl_region_close(struct pl_region *region)
 				      memory_order_release);
 		pl_futex_wake(version_word(region), 0);
 	}
-	if (region->conn && !region->is_owner)
-		pl_conn_region_remove(region->conn, region);
-	if (region->conn)
-		pl_conn_tell(region->conn, PL_MSG_REGION_CLOSE, region->id);
+	pl_region_part(region);
 	pl_seg_close(&region->seg);
+	pl_seg_close(&region->next);
 	pl_seg_close(&region->watch);
 	pl_close_fd(&region->bell);
 	free(region);
@@ -220,8 +212,8 @@ static int sleep_once(struct pl_region *r, uint64_t version, uint64_t end_ns)
 		return -ETIMEDOUT;
 	rc = pl_futex_wait(version_word(r), (uint32_t)now,
 			   PL_MIN(left, (uint64_t)SLICE_NS), 0);
-	if (rc == -ETIMEDOUT && r->conn)
-		pl_conn_poll(r->conn);
+	if (rc == -ETIMEDOUT && r->obj.conn)
+		pl_conn_poll(r->obj.conn);
 	return look(r, version, &now);
 }
 

@@ -12,7 +12,7 @@
  * there. It sleeps on the low half of version, in slices, and between them
  * looks at its connection, because nobody can write into the segment of an
  * owner that died: the agent tells (REGION_END). An agent that dies ends no
- * region.
+ * region; region_resume.c says how it goes on with the next one.
  *
  * Of the segment only version and state are believed, within limits: a version
  * that goes back is a broken rule (-EPROTO for ever), whatever else the owner
@@ -27,18 +27,24 @@
 #include <sys/queue.h>
 
 #include "common/err.h"
+#include "shm/conn.h"
 #include "shm/podlane.h"
 #include "shm/segment.h"
 #include "shm/spin.h"
 
-struct pl_conn;
-
 struct pl_region {
 	struct pl_seg seg;
 	bool is_owner;
+	struct pl_conn_obj obj;
+	/* The agent's, and its epoch; 0: it has none. With objs_lock. */
 	uint64_t id;
-	struct pl_conn *conn;		/* NULL: none */
+	uint32_t id_epoch;
 	struct pl_region_info info;
+	uint8_t uid[PL_WIRE_UID];	/* 0: another agent can't know it */
+	uint32_t flags;			/* owner: PL_ALLOW_ANY */
+	/* The next agent's replica, until it has what this one has. */
+	struct pl_seg next;
+	bool next_ended;
 	/* Owner. */
 	struct pl_seg watch;		/* the agent's page, or none */
 	int bell;			/* -1: none */
@@ -48,7 +54,6 @@ struct pl_region {
 	_Atomic int error;		/* -EPROTO */
 	_Atomic bool ended;		/* the agent said so */
 	struct pl_spin spin;
-	LIST_ENTRY(pl_region) of_conn;
 };
 
 /* The parts of a region; pl_region_attach takes all of them, always. */
@@ -57,15 +62,36 @@ struct pl_region_parts {
 	bool is_owner;
 	struct pl_seg watch;		/* PL_SEG_NONE: nobody watches */
 	int bell;			/* -1: none */
-	uint64_t id;
-	struct pl_conn *conn;		/* told of the end, or NULL */
 	const struct pl_region_info *info;	/* path, owner, name */
+	/* What the agent said, and when; NULL: it has no agent. */
+	struct pl_conn *conn;
+	uint32_t epoch;
+	const struct pl_msg_region *msg;
+	uint32_t flags;
 };
 
 int pl_region_attach(const struct pl_region_parts *parts,
 		     struct pl_region **out, struct pl_err *err);
 
-/* The agent says that it has ended. */
+/* No more will come. */
 void pl_region_ended(struct pl_region *r);
+
+/* --- region_open.c -------------------------------------------------------- */
+
+/* Announce it; *fds: watch page and bell. With `again` by the keeper. */
+int pl_region_ask_create(struct pl_conn *conn, bool again,
+			 struct pl_msg_region_create *req, int seg_fd,
+			 struct pl_msg_region *ok, int fds[2], uint32_t *epoch,
+			 struct pl_err *err);
+int pl_region_ask_open(struct pl_conn *conn, bool again,
+		       struct pl_msg_region_open *req, struct pl_msg_region *ok,
+		       int *fd, uint32_t *epoch, struct pl_err *err);
+
+/* --- region_resume.c ------------------------------------------------------ */
+
+/* Hang it into the connection of the parts, if they have one. */
+void pl_region_join(struct pl_region *r, const struct pl_region_parts *p);
+/* Tell the agent that nobody has it any more. */
+void pl_region_part(struct pl_region *r);
 
 #endif

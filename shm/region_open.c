@@ -21,42 +21,46 @@ static void info_set(struct pl_region_info *info, const char *name,
 	memcpy(info->owner, m->owner, sizeof(info->owner));
 }
 
-/* Announce it; what the agent gave for it is in parts then. */
-static int announce(struct pl_conn *conn, struct pl_msg_region_create *req,
-		    struct pl_region_parts *parts, struct pl_region_info *info,
-		    struct pl_err *err)
+static int ask(struct pl_conn *conn, bool again,
+	       const struct pl_conn_call *call, struct pl_err *err)
 {
-	struct pl_msg_region ok;
-	int fds[2];
+	return again ? pl_conn_call_once(conn, call, err) :
+		       pl_conn_call(conn, call, err);
+}
+
+int pl_region_ask_create(struct pl_conn *conn, bool again,
+			 struct pl_msg_region_create *req, int seg_fd,
+			 struct pl_msg_region *ok, int fds[2], uint32_t *epoch,
+			 struct pl_err *err)
+{
 	const struct pl_conn_call call = {
 		.request = req,
-		.request_bytes = sizeof(*req),
 		.type = PL_MSG_REGION_CREATE,
 		.reply_type = PL_MSG_REGION_CREATE_OK,
-		.fds = &parts->seg.fd,
+		.fds = &seg_fd,
 		.n_fds = 1,
-		.reply = &ok,
-		.reply_bytes = sizeof(ok),
+		.reply = ok,
+		.reply_bytes = sizeof(*ok),
 		.reply_fds = fds,
 		.n_reply_fds = 2,
 		.timeout_ms = PL_CONN_REPLY_MS,
+		.epoch = epoch,
 	};
-	int rc = pl_conn_call(conn, &call, err);
+	int rc = ask(conn, again, &call, err);
 
 	if (rc < 0)
 		return rc;
-	parts->bell = fds[1];
-	parts->id = ok.id;
-	info_set(info, req->name, &ok);
-	rc = pl_seg_watch_open(fds[0], &parts->watch, err);
-	if (rc == 0 && !pl_msg_is_socket(fds[1], SOCK_STREAM))
+	if (!pl_msg_is_socket(fds[1], SOCK_STREAM))
 		rc = pl_err_set(err, EPROTO, "the region's bell is no Unix "
 				"stream socket");
-	if (rc == 0 && ok.size != req->size)
+	else if (ok->size != req->size)
 		rc = pl_err_set(err, EPROTO, "the agent took the region with "
 				"another size");
-	if (rc < 0)
-		pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id);
+	if (rc == 0)
+		return 0;
+	pl_close_fd(&fds[0]);
+	pl_close_fd(&fds[1]);
+	pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok->id, *epoch);
 	return rc;
 }
 
@@ -65,28 +69,59 @@ int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 		     struct pl_err *err)
 {
 	struct pl_msg_region_create req = { .size = size, .flags = flags };
+	struct pl_msg_region ok;
 	struct pl_region_info info;
 	struct pl_region_parts parts = { .seg = PL_SEG_NONE,
 					 .is_owner = true,
 					 .watch = PL_SEG_NONE,
 					 .bell = -1,
 					 .conn = conn,
+					 .flags = flags,
+					 .msg = &ok,
 					 .info = &info };
-	int rc = pl_msg_set_name(req.name, name, "region", err);
+	int fds[2], rc = pl_msg_set_name(req.name, name, "region", err);
 
 	if (rc == 0 && (flags & ~PL_ALLOW_ANY))
 		rc = pl_err_set(err, EINVAL, "unknown flags %#x", flags);
 	if (rc == 0)
+		rc = pl_uid_draw(req.uid, err);
+	if (rc == 0)
 		rc = pl_seg_region_create(size, &parts.seg, err);
 	if (rc < 0)
 		return rc;
-	rc = announce(conn, &req, &parts, &info, err);
+	rc = pl_region_ask_create(conn, false, &req, parts.seg.fd, &ok, fds,
+				  &parts.epoch, err);
+	if (rc < 0)
+		goto fail;
+	parts.bell = fds[1];
+	info_set(&info, req.name, &ok);
+	rc = pl_seg_watch_open(fds[0], &parts.watch, err);
 	if (rc == 0)
 		return pl_region_attach(&parts, out, err);
+	pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id, parts.epoch);
+fail:
 	pl_seg_close(&parts.seg);
-	pl_seg_close(&parts.watch);
 	pl_close_fd(&parts.bell);
 	return rc;
+}
+
+int pl_region_ask_open(struct pl_conn *conn, bool again,
+		       struct pl_msg_region_open *req, struct pl_msg_region *ok,
+		       int *fd, uint32_t *epoch, struct pl_err *err)
+{
+	const struct pl_conn_call call = {
+		.request = req,
+		.type = PL_MSG_REGION_OPEN,
+		.reply_type = PL_MSG_REGION_OPEN_OK,
+		.reply = ok,
+		.reply_bytes = sizeof(*ok),
+		.reply_fds = fd,
+		.n_reply_fds = 1,
+		.timeout_ms = PL_CONN_FAR_MS,
+		.epoch = epoch,
+	};
+
+	return ask(conn, again, &call, err);
 }
 
 static int open_once(struct pl_conn *conn, struct pl_msg_region_open *req,
@@ -97,30 +132,19 @@ static int open_once(struct pl_conn *conn, struct pl_msg_region_open *req,
 	struct pl_region_parts parts = { .watch = PL_SEG_NONE,
 					 .bell = -1,
 					 .conn = conn,
+					 .msg = &ok,
 					 .info = &info };
-	int fd = -1;
-	const struct pl_conn_call call = {
-		.request = req,
-		.request_bytes = sizeof(*req),
-		.type = PL_MSG_REGION_OPEN,
-		.reply_type = PL_MSG_REGION_OPEN_OK,
-		.reply = &ok,
-		.reply_bytes = sizeof(ok),
-		.reply_fds = &fd,
-		.n_reply_fds = 1,
-		.timeout_ms = PL_CONN_FAR_MS,
-	};
-	int rc = pl_conn_call(conn, &call, err);
+	int fd, rc = pl_region_ask_open(conn, false, req, &ok, &fd,
+					&parts.epoch, err);
 
 	if (rc < 0)
 		return rc;
-	parts.id = ok.id;
 	info_set(&info, req->name, &ok);
 	rc = pl_seg_region_open(fd, ok.size, &parts.seg, err);
 	if (rc == 0)
 		rc = pl_region_attach(&parts, out, err);
 	if (rc < 0)
-		pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id);
+		pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id, parts.epoch);
 	return rc;
 }
 

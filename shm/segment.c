@@ -362,6 +362,63 @@ fail:
 	return rc;
 }
 
+static int map_over(void *at, size_t len, int fd, off_t from,
+		    struct pl_err *err)
+{
+	/* The kernel puts one mapping in the other's place in one step. */
+	if (mmap(at, len, PROT_READ, MAP_SHARED | MAP_FIXED, fd, from) ==
+	    MAP_FAILED)
+		return map_err(len, err);
+	return 0;
+}
+
+/* Takes fd; rc is what was done with it. */
+static int replaced(struct pl_seg *s, int fd, int rc)
+{
+	if (rc < 0) {
+		pl_close_fd(&fd);
+		return rc;
+	}
+	pl_close_fd(&s->fd);
+	s->fd = fd;
+	return 0;
+}
+
+int pl_seg_lane_replace(struct pl_seg *s, int fd, struct pl_err *err)
+{
+	const size_t once = pl_seg_file_bytes(s->data_bytes);
+	int rc = pl_seg_lane_check(fd, (uint32_t)s->data_bytes, err);
+
+	/*
+	 * The second mapping of the ring first: who finds a newer head, which
+	 * comes with the other, must find its bytes in both.
+	 */
+	if (rc == 0)
+		rc = map_over((char *)s->base + once, s->data_bytes, fd,
+			      PL_SEG_CTL_BYTES, err);
+	if (rc == 0)
+		rc = map_over(s->base, once, fd, 0, err);
+	return replaced(s, fd, rc);
+}
+
+int pl_seg_region_replace(struct pl_seg *s, int fd, struct pl_err *err)
+{
+	int rc = pl_seg_region_check(fd, s->data_bytes, err);
+
+	if (rc == 0)
+		rc = map_over(s->base, s->map_bytes, fd, 0, err);
+	return replaced(s, fd, rc);
+}
+
+int pl_seg_watch_replace(struct pl_seg *s, int fd, struct pl_err *err)
+{
+	int rc = check_watch(fd, err);
+
+	if (rc == 0)
+		rc = map_over(s->base, s->map_bytes, fd, 0, err);
+	return replaced(s, fd, rc);
+}
+
 void pl_seg_drop_fd(struct pl_seg *s)
 {
 	pl_close_fd(&s->fd);

@@ -85,6 +85,17 @@ int pl_seg_region_open(int fd, size_t size, struct pl_seg *out,
 int pl_seg_watch_create(struct pl_seg *out, struct pl_err *err);
 int pl_seg_watch_open(int fd, struct pl_seg *out, struct pl_err *err);
 
+/*
+ * Put another lane segment of the same size in the place of one that is mapped
+ * read-only, at the same address, while others read there. It must have all
+ * that can be read of the old one; what is newer is seen with its head. Takes
+ * fd, always. On failure s is as before, as far as it is read.
+ */
+int pl_seg_lane_replace(struct pl_seg *s, int fd, struct pl_err *err);
+/* The same for a region, whose data must not be older, and a watch page. */
+int pl_seg_region_replace(struct pl_seg *s, int fd, struct pl_err *err);
+int pl_seg_watch_replace(struct pl_seg *s, int fd, struct pl_err *err);
+
 /* Close the descriptor and keep the mapping. */
 void pl_seg_drop_fd(struct pl_seg *s);
 

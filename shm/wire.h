@@ -1,5 +1,5 @@
 /*
- * shm/wire.h - messages between a pod's library and its agent, version 1
+ * shm/wire.h - messages between a pod's library and its agent, version 2
  *
  * Theory of operation
  *
@@ -12,12 +12,15 @@
  * and other requests of the pod are served meanwhile on other connections.
  *
  * HELLO must be first. Everything that a connection made (listeners, lanes,
- * regions) ends with it.
+ * regions) ends with it, as long as the agent lives.
  *
  *   HELLO          -> HELLO_OK
  *   LISTEN         -> LISTEN_OK   fds: listener
  *   CONNECT        fds: own segment
  *                  -> CONNECT_OK  fds: peer's segment, doorbell
+ *   LANE_RESUME    fds: own segment, replica
+ *                  -> LANE_RESUMED  fds: fresh replica, doorbell
+ *   LANE_SHOW      fds: own segment -> OK
  *   REGION_CREATE  fds: segment -> REGION_CREATE_OK  fds: watch segment, bell
  *   REGION_OPEN    -> REGION_OPEN_OK  fds: segment (or this node's replica)
  *   LANE_CLOSE, REGION_CLOSE -> OK
@@ -33,6 +36,25 @@
  * connection has open has ended; a library reads such messages while it waits
  * for a reply, and between its slices of waiting in pl_region_wait.
  *
+ * Another agent. When the agent dies, all that it knew is with the pods. A
+ * library that loses its agent connects anew and shows what it has: listeners
+ * by LISTEN, own regions by REGION_CREATE and open ones by REGION_OPEN as at
+ * first, lanes to other nodes by LANE_RESUME, lanes within the node, which go
+ * on by themselves, by LANE_SHOW so that they are counted and listed. What
+ * says that it is the same thing as before is its uid: 128 random bits that
+ * whoever connects (or creates) draws, and that only the two pods of the lane
+ * (the readers of the region) and their agents get to know. A request of which
+ * no answer came is sent once more to the next agent, with the same uid.
+ * EAGAIN says that something may be there in a moment: an agent that has just
+ * been started can't know yet what all pods are going to show it.
+ *
+ * Versions. HELLO, and an ERROR instead of its answer, is in the layout of
+ * version 1. HELLO_OK names the highest version that both know, and is itself
+ * of that version, as is all that follows. Each version appends fields to the
+ * messages of the one before (PL_..._V1_BYTES is what version 1 has of one) or
+ * adds types. Version 1 has no uid, no LANE_RESUME, no LANE_SHOW and no EAGAIN:
+ * such a pod's lanes to other nodes end with the agent.
+ *
  * Every field from the other side is checked before use: lengths, NUL
  * termination, enumerations, the number of descriptors, seals and sizes.
  */
@@ -44,11 +66,13 @@
 
 #define PL_WIRE_SOCKET "podlane"	/* abstract: sun_path = "\0podlane" */
 #define PL_WIRE_MAGIC 0x31574c50u	/* "PLW1" */
-#define PL_WIRE_VERSION 1u
+#define PL_WIRE_VERSION 2u
+#define PL_WIRE_VERSION_MIN 1u
 #define PL_WIRE_NAME 64
 #define PL_WIRE_ADDR 48
 #define PL_WIRE_PATH 16
 #define PL_WIRE_TEXT 256
+#define PL_WIRE_UID 16
 #define PL_WIRE_MAX 1024	/* no message is larger */
 
 enum pl_msg_type {
@@ -70,6 +94,10 @@ enum pl_msg_type {
 	PL_MSG_REGION_OPEN_OK,
 	PL_MSG_REGION_CLOSE,
 	PL_MSG_REGION_END,
+	PL_MSG_LANE_RESUME,
+	PL_MSG_LANE_RESUMED,
+	PL_MSG_LANE_SHOW,
+	PL_MSG_TYPES,
 };
 
 struct pl_msg_hdr {
@@ -107,8 +135,14 @@ struct pl_msg_hello_ok {
 	uint32_t flags;			/* 0 */
 	char node[PL_WIRE_NAME];
 	char addr[PL_WIRE_ADDR];	/* the pod's first address */
+	/* version 2 */
+	uint32_t resume_ms;		/* how long an absence may last */
+	uint32_t pad;
 };
-_Static_assert(sizeof(struct pl_msg_hello_ok) == 136, "layout");
+#define PL_HELLO_OK_V1_BYTES 136u
+_Static_assert(offsetof(struct pl_msg_hello_ok, resume_ms) ==
+	       PL_HELLO_OK_V1_BYTES, "layout");
+_Static_assert(sizeof(struct pl_msg_hello_ok) == 144, "layout");
 
 struct pl_msg_listen {
 	struct pl_msg_hdr h;
@@ -124,10 +158,15 @@ struct pl_msg_connect {
 	int32_t timeout_ms;		/* -1: none */
 	char addr[PL_WIRE_ADDR];
 	char service[PL_WIRE_NAME];
+	/* version 2 */
+	uint8_t uid[PL_WIRE_UID];	/* all 0: the agent draws one */
 };
-_Static_assert(sizeof(struct pl_msg_connect) == 136, "layout");
+#define PL_CONNECT_V1_BYTES 136u
+_Static_assert(offsetof(struct pl_msg_connect, uid) == PL_CONNECT_V1_BYTES,
+	       "layout");
+_Static_assert(sizeof(struct pl_msg_connect) == 152, "layout");
 
-/* CONNECT_OK: the answer. INCOMING: to a listener. */
+/* CONNECT_OK: the answer. INCOMING: to a listener. LANE_RESUMED. */
 struct pl_msg_lane {
 	struct pl_msg_hdr h;
 	uint64_t id;
@@ -136,8 +175,30 @@ struct pl_msg_lane {
 	char path[PL_WIRE_PATH];
 	char peer[PL_WIRE_ADDR];	/* the peer pod */
 	char service[PL_WIRE_NAME];
+	/* version 2 */
+	char self[PL_WIRE_ADDR];	/* this pod, as the peer knows it */
+	uint8_t uid[PL_WIRE_UID];
 };
-_Static_assert(sizeof(struct pl_msg_lane) == 160, "layout");
+#define PL_LANE_V1_BYTES 160u
+_Static_assert(offsetof(struct pl_msg_lane, self) == PL_LANE_V1_BYTES,
+	       "layout");
+_Static_assert(sizeof(struct pl_msg_lane) == 224, "layout");
+
+#define PL_RESUME_OPENER 0x1u	/* this end has connected, not accepted */
+
+/* LANE_RESUME, LANE_SHOW: as CONNECT_OK or INCOMING said it. */
+struct pl_msg_lane_resume {
+	struct pl_msg_hdr h;
+	uint32_t ring_bytes;		/* of the own segment */
+	uint32_t peer_ring_bytes;	/* of the peer's, or its replica */
+	uint32_t flags;			/* PL_RESUME_OPENER */
+	uint32_t pad;
+	char peer[PL_WIRE_ADDR];
+	char service[PL_WIRE_NAME];
+	char self[PL_WIRE_ADDR];
+	uint8_t uid[PL_WIRE_UID];
+};
+_Static_assert(sizeof(struct pl_msg_lane_resume) == 208, "layout");
 
 struct pl_msg_accept {
 	struct pl_msg_hdr h;
@@ -159,15 +220,25 @@ struct pl_msg_region_create {
 	uint32_t flags;			/* PL_ALLOW_ANY */
 	uint32_t pad;
 	char name[PL_WIRE_NAME];
+	/* version 2 */
+	uint8_t uid[PL_WIRE_UID];	/* all 0: the agent draws one */
 };
-_Static_assert(sizeof(struct pl_msg_region_create) == 96, "layout");
+#define PL_REGION_CREATE_V1_BYTES 96u
+_Static_assert(offsetof(struct pl_msg_region_create, uid) ==
+	       PL_REGION_CREATE_V1_BYTES, "layout");
+_Static_assert(sizeof(struct pl_msg_region_create) == 112, "layout");
 
 struct pl_msg_region_open {
 	struct pl_msg_hdr h;
 	char addr[PL_WIRE_ADDR];
 	char name[PL_WIRE_NAME];
+	/* version 2 */
+	uint8_t uid[PL_WIRE_UID];	/* this one, not 0, or none: ESTALE */
 };
-_Static_assert(sizeof(struct pl_msg_region_open) == 128, "layout");
+#define PL_REGION_OPEN_V1_BYTES 128u
+_Static_assert(offsetof(struct pl_msg_region_open, uid) ==
+	       PL_REGION_OPEN_V1_BYTES, "layout");
+_Static_assert(sizeof(struct pl_msg_region_open) == 144, "layout");
 
 /* REGION_CREATE_OK and REGION_OPEN_OK */
 struct pl_msg_region {
@@ -176,7 +247,12 @@ struct pl_msg_region {
 	uint64_t size;
 	char path[PL_WIRE_PATH];
 	char owner[PL_WIRE_ADDR];
+	/* version 2 */
+	uint8_t uid[PL_WIRE_UID];
 };
-_Static_assert(sizeof(struct pl_msg_region) == 96, "layout");
+#define PL_REGION_V1_BYTES 96u
+_Static_assert(offsetof(struct pl_msg_region, uid) == PL_REGION_V1_BYTES,
+	       "layout");
+_Static_assert(sizeof(struct pl_msg_region) == 112, "layout");
 
 #endif

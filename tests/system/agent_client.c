@@ -64,7 +64,8 @@ static uint32_t flags_of(const char *s)
 /* Says who the agent takes this pod for. */
 static int introduce(void)
 {
-	union message u = { .hello = { .version_min = 1, .version_max = 9 } };
+	union message u = { .hello = { .version_min = 1,
+				      .version_max = wire() } };
 	int got[PL_FDPASS_MAX], fd = dial();
 
 	if (fd < 0) {
@@ -118,7 +119,7 @@ static uint64_t incoming(int listener, int *fds)
 	int n;
 
 	if (get(listener, &u, sizeof(u), fds, &n, 60000) !=
-		    (ssize_t)sizeof(u.lane) ||
+		    (ssize_t)pl_msg_bytes(PL_MSG_INCOMING, wire()) ||
 	    u.h.type != PL_MSG_INCOMING || n != 2)
 		die("no INCOMING");
 	printf("incoming %s %s %s\n", u.lane.peer, u.lane.service,

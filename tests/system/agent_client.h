@@ -22,6 +22,7 @@
 
 #include "common/fdpass.h"
 #include "shm/layout.h"
+#include "shm/msg.h"
 #include "shm/segment.h"
 #include "shm/wire.h"
 
@@ -53,9 +54,22 @@ static inline int dial(void)
 	return fd;
 }
 
+/* What this program speaks: WIRE=1 makes it a pod of the release before. */
+static inline uint16_t wire(void)
+{
+	const char *v = getenv("WIRE");
+
+	return v ? (uint16_t)strtoul(v, NULL, 10) : PL_WIRE_VERSION;
+}
+
+/* len as of the newest version; a wrong one stays wrong. */
 static inline struct pl_msg_hdr head(uint16_t type, size_t len, uint32_t seq)
 {
-	return (struct pl_msg_hdr){ PL_WIRE_MAGIC, PL_WIRE_VERSION, type, seq,
+	uint16_t version = type == PL_MSG_HELLO ? 1 : wire();
+
+	if (len == pl_msg_bytes(type, PL_WIRE_VERSION))
+		len = pl_msg_bytes(type, version);
+	return (struct pl_msg_hdr){ PL_WIRE_MAGIC, version, type, seq,
 				    (uint32_t)len };
 }
 
@@ -90,7 +104,7 @@ static inline int open_agent(void)
 	union {
 		struct pl_msg_hello m;
 		char buf[PL_WIRE_MAX];
-	} u = { .m = { head(PL_MSG_HELLO, sizeof(u.m), 1), 1, 1 } };
+	} u = { .m = { head(PL_MSG_HELLO, sizeof(u.m), 1), 1, wire() } };
 	int got[PL_FDPASS_MAX], fd = dial();
 
 	if (fd < 0)

@@ -42,6 +42,7 @@ declare -A NODE POD IP K8S AGENT CLIENT
 PIDS=()
 FAILED=0
 cleanup() {
+	[ -n "${KEEP:-}" ] && cp -r "$T" "$KEEP"
 	local all
 
 	trap '' INT TERM

@@ -193,17 +193,21 @@ owner_died() { says r1 "end 104" || { show r1 r1.err; return 1; }; }
 check region-owner-killed owner_died
 exec 9>&-
 
-# --- the other agent ends ---------------------------------------------------------------
+# --- the other agent is another one --------------------------------------------------------
 run a l drain-listen
 says l "listening 1"
 run b c drain-connect "${IP[a]}" 100000 wait
 says c "sent 100000"
 agent_stop 2 TERM
+agent_start 2 || exit 1
+shown() { [ "$(node_stat 2 1 lanes)" = 1 ]; }
+check agent-is-shown-the-lane wait_for 10 shown
+kill -KILL "$R"
+wait "$R" 2>/dev/null
 agent_gone() {
 	says l "received 100000" && says l "end 104" ||
 		{ show l c l.err c.err; return 1; }
 }
-agent_start 2 || exit 1
 check agent-restarted agent_gone
 clean_logs() { ! grep -E 'error|broke the rules|not understood' "$T"/n?/agent.log; }
 check agents-logs clean_logs

@@ -44,7 +44,7 @@ struct stub {
 	/* Called for each answer; false: do not send it. */
 	bool (*spoil)(struct stub *s, uint16_t request, struct stub_answer *a);
 	void *arg;
-	_Atomic unsigned int seen[PL_MSG_REGION_END + 1];	/* by type */
+	_Atomic unsigned int seen[PL_MSG_TYPES];	/* by type */
 	/* What the stub holds of the last lane and region. */
 	int lane_bell, listener, region_bell;
 	struct pl_seg lane, region, watch;
@@ -119,6 +119,7 @@ static inline void stub_lane(struct stub *s, struct stub_answer *a,
 	memcpy(a->lane.path, "shm", 4);
 	memcpy(a->lane.peer, "10.1.2.3", 9);
 	memcpy(a->lane.service, "echo", 5);
+	memcpy(a->lane.self, "10.1.2.4", 9);
 	stub_fd(a, dup(s->lane.fd));
 	stub_fd(a, stub_pair(SOCK_STREAM, &s->lane_bell));
 }

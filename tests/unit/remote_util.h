@@ -26,6 +26,7 @@
 #include "common/util.h"
 #include "daemonset/broker.h"
 #include "daemonset/remote.h"
+#include "shm/msg.h"
 #include "shm/segment.h"
 #include "tests/unit/loop_util.h"
 
@@ -40,6 +41,8 @@ struct pod {
 	int status;			/* of connect: 1 while it is awaited */
 	char text[256];
 	char path[16];
+	uint8_t uid[PL_WIRE_UID];
+	bool opener;
 };
 
 /* A region of a pod here. */
@@ -58,6 +61,7 @@ struct reader {
 	uint64_t size;
 	struct pl_seg seg;
 	char text[256];
+	uint8_t uid[PL_WIRE_UID];
 };
 
 struct pl_broker {
@@ -72,8 +76,12 @@ struct pl_broker {
 	void *arg;
 	struct pod in;			/* of it */
 	char src_ns[64], service[64];
+	int resume_ms;
+	bool may_show;			/* its pods, what they had before */
+	bool in_old;			/* pods that accept do not resume */
 	struct region *region;		/* "r" of any pod; NULL: none */
 	uint64_t region_id;
+	uint8_t region_uid[PL_WIRE_UID];
 	const char *allowed_ns;
 	struct reader *readers[8];
 };
@@ -99,7 +107,7 @@ static inline void pod_take(struct pod *p, int replica_fd, int bell_fd,
 
 int pl_broker_incoming(struct pl_broker *b, const struct pl_broker_incoming *in,
 		       pl_broker_incoming_done *done, void *arg, uint64_t *id,
-		       struct pl_err *err)
+		       bool *resumes, struct pl_err *err)
 {
 	if (b->refuse)
 		return pl_err_set(err, b->refuse, "refused at once");
@@ -110,9 +118,17 @@ int pl_broker_incoming(struct pl_broker *b, const struct pl_broker_incoming *in,
 	snprintf(b->src_ns, sizeof(b->src_ns), "%s", in->src_ns);
 	snprintf(b->service, sizeof(b->service), "%s", in->service);
 	b->in.id = *id = ++b->last_id;
+	memcpy(b->in.uid, in->uid, sizeof(b->in.uid));
+	*resumes = !b->in_old;
 	b->done = done;
 	b->arg = arg;
 	return 0;
+}
+
+bool pl_broker_may_show(struct pl_broker *b, const struct pl_addr *pod)
+{
+	(void)pod;
+	return b->may_show;
 }
 
 void pl_broker_lane_ended(struct pl_broker *b, uint64_t id)
@@ -128,12 +144,15 @@ int pl_broker_region_lookup(struct pl_broker *b, const struct pl_addr *owner,
 			    struct pl_broker_region *out, struct pl_err *err)
 {
 	(void)owner;
+	if (!b->region && b->may_show)
+		return pl_err_set(err, EAGAIN, "not yet");
 	if (!b->region || strcmp(name, "r"))
 		return pl_err_set(err, ENOENT, "no such region");
 	if (b->allowed_ns && strcmp(b->allowed_ns, reader_ns))
 		return pl_err_set(err, EACCES, "not for you");
 	*out = (struct pl_broker_region){
 		.id = b->region_id,
+		.uid = b->region_uid,
 		.fd = b->region->seg.fd,
 		.size = b->region->seg.data_bytes,
 		.bell_fd = b->region->bell[0],
@@ -194,6 +213,7 @@ static inline void node_start(struct nodes *n, struct pl_broker *b,
 					.broker = b,
 					.node = name,
 					.carrier = "tcp",
+					.resume_ms = b->resume_ms,
 					.registry = &b->reg };
 	struct pl_err err = { 0 };
 
@@ -287,8 +307,8 @@ static inline const struct pl_lane_seg *peer(struct pod *p)
 }
 
 /* From b's pod to a's service, unless other is given. */
-static inline void pod_connect(struct pl_broker *from, struct pod *p,
-			       uint32_t ring, int timeout_ms)
+static inline void pod_ask(struct pl_broker *from, struct pod *p,
+			   int timeout_ms)
 {
 	const struct pl_node *to = strcmp(node_info(from).name, "node-a") ?
 					   &from->nodes[1] : &from->nodes[0];
@@ -297,19 +317,32 @@ static inline void pod_connect(struct pl_broker *from, struct pod *p,
 				       .dst = addr("10.88.1.2"),
 				       .src_ns = "team",
 				       .service = "echo",
-				       .ring_bytes = ring,
-				       .timeout_ms = timeout_ms };
+				       .ring_bytes =
+					       (uint32_t)p->own.data_bytes,
+				       .seg_fd = p->own.fd,
+				       .timeout_ms = timeout_ms,
+				       .uid = p->uid,
+				       .resumes = true };
+	struct pl_err err = { 0 };
+
+	p->status = 1;
+	lane.id = p->id = ++from->last_id;
+	if (pl_remote_connect(from->remote, &lane, on_connected, p, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+static inline void pod_connect(struct pl_broker *from, struct pod *p,
+			       uint32_t ring, int timeout_ms)
+{
 	struct pl_err err = { 0 };
 
 	memset(p, 0, sizeof(*p));
 	p->bell = -1;
 	p->peer = PL_SEG_NONE;
-	p->status = 1;
+	p->opener = true;
+	assert_int_equal(pl_uid_draw(p->uid, &err), 0);
 	assert_int_equal(pl_seg_lane_create(ring, &p->own, &err), 0);
-	lane.id = p->id = ++from->last_id;
-	lane.seg_fd = p->own.fd;
-	if (pl_remote_connect(from->remote, &lane, on_connected, p, &err) < 0)
-		fail_msg("%s", err.msg);
+	pod_ask(from, p, timeout_ms);
 }
 
 /* The pod that listens takes the lane. */
@@ -332,6 +365,37 @@ static inline void pods_connect(struct nodes *n, struct pod *pa, struct pod *pb,
 	RUN_UNTIL(n->base, n->a.done);
 	pod_accept(&n->a, pa, ring_a);
 	RUN_UNTIL(n->base, pb->status == 0);
+}
+
+/* What a library does when there is another agent. */
+static inline int pod_resume(struct pl_broker *b, struct pod *p,
+			     struct pl_err *err)
+{
+	const bool on_a = !strcmp(node_info(b).name, "node-b");
+	struct pl_remote_resume in = {
+		.node = &b->nodes[on_a],
+		.opener = p->opener,
+		.src = addr("10.88.2.2"),
+		.dst = addr("10.88.1.2"),
+		.uid = p->uid,
+		.ring_bytes = (uint32_t)p->own.data_bytes,
+		.peer_ring_bytes = (uint32_t)p->peer.data_bytes,
+		.seg_fd = p->own.fd,
+		.replica_fd = p->peer.fd,
+	};
+	struct pl_remote_lane_up up;
+	int rc, fd;
+
+	in.id = p->id = ++b->last_id;
+	rc = pl_remote_lane_resume(b->remote, &in, &up, err);
+	if (rc < 0)
+		return rc;
+	fd = fcntl(up.replica_fd, F_DUPFD_CLOEXEC, 3);
+	assert_int_equal(pl_seg_lane_replace(&p->peer, fd, err), 0);
+	close(p->bell);
+	p->bell = up.bell_fd;
+	(void)!send(p->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return 0;
 }
 
 static inline void pod_ring(struct pod *p)

@@ -287,11 +287,15 @@ static void messages(void **state)
 	char name[PL_WIRE_NAME];
 
 	(void)state;
-	assert_string_equal(pl_msg_check(&m, sizeof(m)), "");
-	assert_string_not_equal(pl_msg_check(&m, sizeof(m) - 1), "");
-	assert_string_not_equal(pl_msg_check(&m, 3), "");
+	assert_string_equal(pl_msg_check(&m, sizeof(m), 1), "");
+	assert_string_not_equal(pl_msg_check(&m, sizeof(m), 2), "");
+	assert_string_not_equal(pl_msg_check(&m, sizeof(m) - 1, 1), "");
+	assert_string_not_equal(pl_msg_check(&m, 3, 1), "");
+	m.h.type = PL_MSG_LANE_RESUME;
+	assert_string_not_equal(pl_msg_check(&m, sizeof(m), 1), "");
+	m.h.type = PL_MSG_OK;
 	m.h.magic++;
-	assert_string_not_equal(pl_msg_check(&m, sizeof(m)), "");
+	assert_string_not_equal(pl_msg_check(&m, sizeof(m), 1), "");
 	memset(name, 'a', sizeof(name));
 	assert_false(pl_msg_name_ok(name, sizeof(name)));
 	name[PL_WIRE_NAME - 1] = '\0';

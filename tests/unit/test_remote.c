@@ -336,29 +336,250 @@ static void cut_in_handshake(void **state)
 	}
 }
 
+/* --- agents that are started anew ----------------------------------------- */
+
+static void node_kill(struct pl_broker *b)
+{
+	pl_remote_destroy(b->remote);
+	b->remote = NULL;
+	b->may_show = true;
+}
+
+static void resume_pod(struct pl_broker *b, struct pod *p)
+{
+	struct pl_err err = { 0 };
+
+	if (pod_resume(b, p, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+/* Either agent or both are another one while bytes are on their way. */
 static void restarted(void **state)
 {
 	struct nodes *n = *state;
 	struct pod pa, pb;
+	unsigned int x = 4711;
 
+	pods_connect(n, &pa, &pb, KB64, KB64);
+	for (int i = 0; i < 60; i++) {
+		bool a = i % 3 != 1, b = i % 3 != 0;
+
+		x = x * 1103515245 + 12345;
+		pod_write(&pa, (x >> 8) % 90000, 1);
+		pod_write(&pb, (x >> 9) % 90000, 2);
+		for (unsigned int k = 0; k < (x >> 20) % 12; k++) {
+			event_base_loop(n->base, EVLOOP_NONBLOCK);
+			pod_read(&pa, (x >> 6) % 30000, 2);
+			pod_read(&pb, (x >> 7) % 30000, 1);
+		}
+		if (a)
+			node_kill(&n->a);
+		if (b)
+			node_kill(&n->b);
+		pod_write(&pa, 1000, 1);
+		pod_read(&pb, 1000, 1);
+		assert_int_equal(pod_peer_state(&pa), PL_STATE_OPEN);
+		if (a)
+			node_start(n, &n->a, "node-a");
+		if (b)
+			node_start(n, &n->b, "node-b");
+		if (a)
+			resume_pod(&n->a, &pa);
+		run_ms(n->base, i % 20);
+		if (b)
+			resume_pod(&n->b, &pb);
+	}
+	stream(n, &pa, &pb, MB, NULL);
+	assert_int_equal(n->a.n_ended + n->b.n_ended, 0);
+	pod_close(&n->a, &pa);
+	RUN_UNTIL(n->base, is_ended(&n->b, pb.id));
+	pod_close(&n->b, &pb);
+	no_lanes_left(n);
+}
+
+/* The last bytes and the end are not lost with the agents, nor confused. */
+static void restarted_at_the_end(void **state)
+{
+	struct nodes *n = *state;
+
+	for (int i = 0; i < 24; i++) {
+		struct pod pa, pb;
+
+		pods_connect(n, &pa, &pb, KB64, KB64);
+		pod_write(&pb, 60000, 2);
+		pod_set_state(&pb, i & 1 ? PL_STATE_CLOSED : PL_STATE_SHUT);
+		for (int k = 0; k < i / 4; k++)
+			event_base_loop(n->base, EVLOOP_NONBLOCK);
+		pod_read(&pa, 20000, 2);
+		if (i & 2)
+			node_kill(&n->a);
+		else
+			node_kill(&n->b);
+		if (i & 2) {
+			node_start(n, &n->a, "node-a");
+			if (pod_peer_state(&pa) < PL_STATE_CLOSED)
+				resume_pod(&n->a, &pa);
+		} else {
+			node_start(n, &n->b, "node-b");
+			if (pod_peer_state(&pb) < PL_STATE_CLOSED)
+				resume_pod(&n->b, &pb);
+		}
+		RUN_UNTIL(n->base, pod_peer_state(&pa) != PL_STATE_OPEN);
+		pod_read(&pa, KB64, 2);
+		assert_int_equal(pa.tail, 60000);
+		pod_close(&n->a, &pa);
+		pod_close(&n->b, &pb);
+		no_lanes_left(n);
+		n->a.n_ended = n->b.n_ended = 0;
+	}
+}
+
+/* A pod that is not there any more, and one that can't show its lane. */
+static void not_shown(void **state)
+{
+	struct nodes *n = *state;
+	struct pod pa, pb;
+
+	n->b.resume_ms = 300;
+	node_kill(&n->b);
+	node_start(n, &n->b, "node-b");
 	pods_connect(n, &pa, &pb, KB64, KB64);
 	pod_write(&pa, 4000, 1);
 	RUN_UNTIL(n->base, pod_read(&pb, 1, 1) == 1);
-	pl_remote_destroy(n->a.remote);
-	/* The pod on that node is told by its agent. */
-	assert_int_equal(pod_peer_state(&pa), PL_STATE_DEAD);
+	/* Its pod does not come, and may still: until time is up. */
+	node_kill(&n->a);
+	pod_die(&pa);
+	node_start(n, &n->a, "node-a");
+	run_ms(n->base, 100);
+	assert_int_equal(pod_peer_state(&pb), PL_STATE_OPEN);
+	RUN_UNTIL(n->base, pod_peer_state(&pb) == PL_STATE_DEAD);
+	assert_true(pod_read(&pb, KB64, 1) > 0);
+	RUN_UNTIL(n->base, is_ended(&n->b, pb.id));
+	pod_die(&pb);
+	no_lanes_left(n);
+	/* It can't come any more. */
+	n->a.n_ended = n->b.n_ended = 0;
+	pods_connect(n, &pa, &pb, KB64, KB64);
+	node_kill(&n->a);
+	n->a.may_show = false;
+	pod_die(&pa);
+	node_start(n, &n->a, "node-a");
+	RUN_UNTIL(n->base, is_ended(&n->b, pb.id));
+	assert_int_equal(pod_peer_state(&pb), PL_STATE_DEAD);
+	pod_die(&pb);
+	/* A library that knows only one agent. */
+	n->a.n_ended = n->b.n_ended = 0;
+	n->a.in_old = true;
+	pods_connect(n, &pa, &pb, KB64, KB64);
+	node_kill(&n->a);
+	/* As libpodlane of version 1: it sees the doorbell hang up. */
 	assert_true(pod_hung_up(&pa));
 	node_start(n, &n->a, "node-a");
-	RUN_UNTIL(n->base, pod_peer_state(&pb) == PL_STATE_DEAD);
-	assert_int_equal(pod_read(&pb, KB64, 1), 3999);
 	RUN_UNTIL(n->base, is_ended(&n->b, pb.id));
 	pod_die(&pa);
 	pod_die(&pb);
-	pods_connect(n, &pa, &pb, KB64, KB64);
-	stream(n, &pa, &pb, 100000, NULL);
-	pod_close(&n->a, &pa);
-	pod_close(&n->b, &pb);
+	n->a.in_old = false;
 	no_lanes_left(n);
+}
+
+/* What a pod shows is wrong: it loses its lane, and nobody else anything. */
+static void shown_wrongly(void **state)
+{
+	enum { TWICE, UID, ROLE, RING, PEER_RING, HEAD, TAIL, STATE, CASES };
+	struct nodes *n = *state;
+
+	for (int i = 0; i < CASES; i++) {
+		struct pod pa, pb, other, bad;
+		struct pl_err err = { 0 };
+		int rc;
+
+		pods_connect(n, &pa, &pb, KB64, 2 * KB64);
+		pods_connect(n, &other, &bad, KB64, KB64);
+		pod_write(&pb, 70000, 2);
+		RUN_UNTIL(n->base, pod_read(&pa, 100, 2) == 100);
+		if (i != TWICE) {
+			node_kill(&n->b);
+			node_start(n, &n->b, "node-b");
+			resume_pod(&n->b, &bad);
+		}
+		if (i == UID)
+			pb.uid[12] ^= 1;
+		if (i == ROLE)
+			pb.opener = false;
+		if (i == HEAD)
+			atomic_store(&own(&pb)->head, 300000);
+		if (i == TAIL)
+			atomic_store(&own(&pb)->tail, 300000);
+		if (i == STATE)
+			atomic_store(&own(&pb)->state, 77);
+		if (i == RING || i == PEER_RING) {
+			struct pl_seg *s = i == RING ? &pb.own : &pb.peer;
+
+			pl_seg_close(s);
+			assert_int_equal(pl_seg_lane_create(4 * KB64, s, &err),
+					 0);
+		}
+		rc = pod_resume(&n->b, &pb, &err);
+		if (i == TWICE)
+			assert_int_equal(rc, -EEXIST);
+		else if (i == HEAD || i == TAIL)
+			assert_int_equal(rc, -EPROTO);
+		else
+			assert_int_equal(rc, 0);
+		/* Only the pod that lied has lost anything. */
+		if (rc == 0)
+			RUN_UNTIL(n->base, is_ended(&n->b, pb.id) ||
+					   pod_peer_state(&pa) ==
+						   PL_STATE_DEAD);
+		stream(n, &other, &bad, 200000, NULL);
+		pod_close(&n->a, &other);
+		pod_close(&n->b, &bad);
+		pod_close(&n->a, &pa);
+		pod_die(&pb);
+		n->b.may_show = false;
+		cut();
+		no_lanes_left(n);
+		n->a.n_ended = n->b.n_ended = 0;
+	}
+}
+
+/* Asked for and not answered: asked for again, and accepted once. */
+static void restarted_while_connecting(void **state)
+{
+	struct nodes *n = *state;
+
+	for (int i = 0; i < 12; i++) {
+		struct pod pa = { .bell = -1 }, pb;
+		bool accepted = false;
+
+		pod_connect(&n->b, &pb, KB64, 20000);
+		for (int k = 0; k < i / 2; k++)
+			event_base_loop(n->base, EVLOOP_NONBLOCK);
+		if (n->a.done && i % 2) {
+			pod_accept(&n->a, &pa, KB64);
+			accepted = true;
+			run_ms(n->base, i / 3);
+		}
+		/* The opener's agent; its pod asks the next one. */
+		if (pb.status == 1) {
+			node_kill(&n->b);
+			node_start(n, &n->b, "node-b");
+			pod_ask(&n->b, &pb, 20000);
+		}
+		if (!accepted) {
+			RUN_UNTIL(n->base, n->a.done);
+			pod_accept(&n->a, &pa, KB64);
+		}
+		RUN_UNTIL(n->base, pb.status != 1);
+		assert_int_equal(pb.status, 0);
+		stream(n, &pa, &pb, 100000, NULL);
+		assert_null(n->a.done);
+		pod_close(&n->b, &pb);
+		RUN_UNTIL(n->base, is_ended(&n->a, pa.id));
+		pod_die(&pa);
+		no_lanes_left(n);
+		n->a.n_ended = n->b.n_ended = 0;
+	}
 }
 
 static void node_leaves_the_registry(void **state)
@@ -481,6 +702,8 @@ int main(void)
 		T(bytes_both_ways), T(tail_is_always_told), T(ends),
 		T(half_close), T(refused), T(not_accepted), T(crossing_end),
 		T(unreachable), T(resumed), T(cut_in_handshake), T(restarted),
+		T(restarted_at_the_end), T(not_shown), T(shown_wrongly),
+		T(restarted_while_connecting),
 		T(node_leaves_the_registry), T(hostile_pod), T(stuck_reader),
 		T(many_lanes),
 	};

@@ -44,6 +44,7 @@ static void region_make(struct pl_broker *b, struct region *r, size_t size)
 				    SOCK_NONBLOCK, 0, r->bell), 0);
 	b->region = r;
 	b->region_id = ++b->last_id;
+	assert_int_equal(pl_uid_draw(b->region_uid, NULL), 0);
 }
 
 static void region_free(struct region *r)
@@ -101,6 +102,7 @@ static void on_opened(void *arg, int status, const char *text,
 		return;
 	}
 	r->size = up->size;
+	memcpy(r->uid, up->uid, sizeof(r->uid));
 	assert_string_equal(up->path, "tcp");
 	if (pl_seg_region_open(fcntl(up->replica_fd, F_DUPFD_CLOEXEC, 3),
 			       up->size, &r->seg, &err) < 0)
@@ -108,8 +110,8 @@ static void on_opened(void *arg, int status, const char *text,
 }
 
 /* A pod of node b wants region "r" of a pod of node a. */
-static void reader_open(struct pl_broker *b, struct reader *r, int slot,
-			const char *ns, uint64_t max_bytes)
+static int reader_try(struct pl_broker *b, struct reader *r, int slot,
+		      const char *ns, uint64_t max_bytes, const uint8_t *uid)
 {
 	struct pl_remote_open o = { .id = ++b->last_id,
 				    .node = &b->nodes[0],
@@ -117,16 +119,25 @@ static void reader_open(struct pl_broker *b, struct reader *r, int slot,
 				    .reader = addr("10.88.2.2"),
 				    .reader_ns = ns,
 				    .name = "r",
+				    .uid = uid,
 				    .max_bytes = max_bytes };
 	struct pl_err err = { 0 };
 
-	memset(r, 0, sizeof(*r));
 	r->seg = PL_SEG_NONE;
 	r->id = o.id;
+	r->size = 0;
+	r->text[0] = '\0';
 	r->status = 1;
 	b->readers[slot] = r;
-	if (pl_remote_region_open(b->remote, &o, on_opened, r, &err) < 0)
-		fail_msg("%s", err.msg);
+	return pl_remote_region_open(b->remote, &o, on_opened, r, &err);
+}
+
+static void reader_open(struct pl_broker *b, struct reader *r, int slot,
+			const char *ns, uint64_t max_bytes)
+{
+	static const uint8_t any[PL_WIRE_UID];
+
+	assert_int_equal(reader_try(b, r, slot, ns, max_bytes, any), 0);
 }
 
 static void reader_close(struct pl_broker *b, struct reader *r, int slot)
@@ -231,7 +242,7 @@ static void streams(void **state)
 					    ((at + k) * 0x9e3779b97f4a7c15ull ^
 					     (seen + 1)));
 		}
-		event_base_loop(n->base, EVLOOP_ONCE);
+		run_once(n->base);
 	}
 	same_bytes(&o, &r);
 	/* Versions came one after the other, not all in the end. */
@@ -395,6 +406,7 @@ static void resumes(void **state)
 	reader_close(&n->b, &r[0], 0);
 }
 
+/* The owner's agent is another one, to which the owner shows its region. */
 static void owner_restarts(void **state)
 {
 	struct nodes *n = *state;
@@ -406,15 +418,68 @@ static void owner_restarts(void **state)
 	publish(&o, 0, MB);
 	RUN_UNTIL(n->base, version(&r) == 1);
 	pl_remote_destroy(n->a.remote);
+	publish(&o, 0, MB / 2);
 	node_start(n, &n->a, "node-a");
+	RUN_UNTIL(n->base, version(&r) == 2);
+	same_bytes(&o, &r);
+	/* It is shown late. */
+	pl_remote_destroy(n->a.remote);
+	n->a.region = NULL;
+	n->a.may_show = true;
+	node_start(n, &n->a, "node-a");
+	publish(&o, MB / 2, MB / 2);
+	run_ms(n->base, 300);
+	assert_int_equal(version(&r), 2);
+	n->a.region = &o;
+	RUN_UNTIL(n->base, version(&r) == 3);
+	same_bytes(&o, &r);
+	assert_int_equal(r.status, 0);
+	/* It is not shown: the owner died meanwhile. */
+	pl_remote_destroy(n->a.remote);
+	n->a.region = NULL;
+	node_start(n, &n->a, "node-a");
+	run_ms(n->base, 300);
+	assert_int_equal(r.status, 0);
+	n->a.may_show = false;
 	RUN_UNTIL(n->base, r.status == 2);
 	assert_int_equal(state_of(&r), PL_STATE_DEAD);
 	same_bytes(&o, &r);
 	reader_close(&n->b, &r, 0);
+	region_free(&o);
+}
+
+/* The readers' agent is another one: they open what they had. */
+static void reader_restarts(void **state)
+{
+	struct nodes *n = *state;
+	struct reader r, again;
+	struct region o;
+
+	region_make(&n->a, &o, MB);
 	opened(n, &r, 0);
+	publish(&o, 0, MB);
 	RUN_UNTIL(n->base, version(&r) == 1);
-	same_bytes(&o, &r);
-	reader_close(&n->b, &r, 0);
+	pl_remote_destroy(n->b.remote);
+	assert_int_equal(state_of(&r), PL_STATE_OPEN);
+	n->b.readers[0] = NULL;
+	publish(&o, 0, MB / 4);
+	node_start(n, &n->b, "node-b");
+	/* Not connected yet: at once, so that the library may do more. */
+	assert_int_equal(reader_try(&n->b, &again, 0, "", SIZE_MAX, r.uid),
+			 -EAGAIN);
+	RUN_UNTIL(n->base, !strcmp(node_info(&n->b).state, "up"));
+	assert_int_equal(reader_try(&n->b, &again, 0, "", SIZE_MAX, r.uid), 0);
+	RUN_UNTIL(n->base, again.status == 0 && version(&again) == 2);
+	same_bytes(&o, &again);
+	reader_close(&n->b, &again, 0);
+	/* Another region of this name is not taken for it. */
+	region_gone(&n->a, false);
+	region_make(&n->a, &o, MB);
+	assert_int_equal(reader_try(&n->b, &again, 0, "", SIZE_MAX, r.uid), 0);
+	RUN_UNTIL(n->base, again.status != 1);
+	assert_int_equal(again.status, -ESTALE);
+	n->b.readers[0] = NULL;
+	pl_seg_close(&r.seg);
 	region_gone(&n->a, false);
 }
 
@@ -526,7 +591,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(one_transfer_for_all), T(streams), T(late_reader),
 		T(log_overrun), T(owner_ends), T(not_found), T(resumes),
-		T(owner_restarts), T(replaced_region), T(hostile_owner),
+		T(owner_restarts), T(reader_restarts), T(replaced_region),
+		T(hostile_owner),
 		T(sleepers_wake),
 	};
 

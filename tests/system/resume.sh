@@ -1,0 +1,175 @@
+#!/bin/bash
+# tests/system/resume.sh: agents are killed, either or both, at any moment; lanes
+# and regions between their pods go on, and lose, repeat and reorder nothing.
+. "$(dirname "$0")/lib.sh"
+
+P=$O/tests/system/resume_pods
+KILLS=${KILLS:-8}
+node_add 1
+node_add 2
+agent_config 1
+agent_config 2
+agent_start 1 || exit 1
+agent_start 2 || exit 1
+reg_add 1 a 10.88.1.10 >/dev/null
+reg_add 1 b 10.88.1.11 >/dev/null
+reg_add 2 c 10.88.2.10 >/dev/null
+reg_add 2 d 10.88.2.11 >/dev/null
+
+# run POD AS ARG...: resume_pods in a pod, in the background; its output is in
+# AS.out, its count in AS.n.
+run() {
+	local pod=$1 as=$2
+	shift 2
+	: >"$T/$as.out"
+	PROGRESS=$T/$as.n nsenter --net="/proc/${POD[$pod]}/ns/net" "$P" "$@" \
+		>"$T/$as.out" 2>&1 &
+	CLIENT[$as]=$!
+	PIDS+=("$!")
+}
+# What a program has counted so far.
+count() { od -An -tu8 -N8 "$T/$1.n" | tr -d ' '; }
+moved() { [ "$(count "$1")" -gt "$2" ]; }
+# moves AS...: each of them counts on.
+moves() {
+	local as n
+	for as; do
+		n=$(count "$as")
+		wait_for 30 moved "$as" "$n" || { show; return 1; }
+	done
+}
+show() { (cd "$T" && tail -n +1 -- *.out); tail -n 20 "$T"/n?/agent.log; }
+# ends AS...: told to stop, they end well.
+ends() {
+	local as
+	for as; do
+		kill -USR1 "${CLIENT[$as]}" 2>/dev/null
+		wait_for 60 is_gone "${CLIENT[$as]}" || { show; return 1; }
+		grep -q failed "$T/$as.out" && { show; return 1; }
+		grep -q '^ok' "$T/$as.out" || { show; return 1; }
+	done
+	return 0
+}
+nothing_failed() { ! grep failed "$T"/*.out || { show; false; }; }
+again() {
+	agent_stop "$1" KILL && agent_start "$1"
+}
+both_again() {
+	kill -KILL "${AGENT[1]}" "${AGENT[2]}"
+	wait_for 10 is_gone "${AGENT[1]}" && wait_for 10 is_gone "${AGENT[2]}" &&
+		agent_start 1 && agent_start 2
+}
+# step NAME CMD...: as check, but in this shell, as agents are started.
+step() {
+	local name=$1
+	shift
+	if "$@" >"$T/step" 2>&1; then
+		echo "ok $name"
+	else
+		echo "FAIL $name"
+		sed 's/^/    /' "$T/step"
+		FAILED=1
+	fi
+}
+now_and_then() { sleep 0.$((RANDOM % 4))$((RANDOM % 10)); }
+
+for p in a c; do
+	run $p serve_$p serve
+	soon serve_$p listening
+done
+run b far talk 10.88.2.10 3
+run d back talk 10.88.1.10 2 1
+run b near talk 10.88.1.10 1
+soon far "talking tcp"
+soon back "talking tcp"
+soon near "talking shm"
+run c own own 1048576
+soon own created
+run a read_far read 10.88.2.10
+run d read_near read 10.88.2.10
+soon read_far "reading tcp"
+soon read_near "reading shm"
+ALL="far back near own read_far read_near"
+step "all of it moves" moves $ALL
+
+# --- one agent, the other, both -----------------------------------------------
+
+one_is_away() {
+	agent_stop "$1" KILL || return 1
+	moves near own read_near || return 1
+	agent_start "$1" && moves $ALL && nothing_failed
+}
+step "the agent of node 1 is killed" one_is_away 1
+step "the agent of node 2 is killed" one_is_away 2
+both_are_away() {
+	kill -KILL "${AGENT[1]}" "${AGENT[2]}"
+	wait_for 10 is_gone "${AGENT[1]}" && wait_for 10 is_gone "${AGENT[2]}" &&
+		moves near own read_near && agent_start 1 && agent_start 2 &&
+		moves $ALL && nothing_failed
+}
+step "both are killed" both_are_away
+ended_well() { agent_stop 1 TERM && agent_start 1 && moves $ALL && nothing_failed; }
+step "one ends in good order" ended_well
+often() {
+	local i
+	for ((i = 0; i < KILLS; i++)); do
+		now_and_then
+		case $((RANDOM % 3)) in
+		0) again 1;;
+		1) again 2;;
+		2) both_again;;
+		esac || { show; return 1; }
+	done
+	moves $ALL && nothing_failed
+}
+step "again and again, at any moment" often
+listed() {
+	ctl 1 -o json lanes | jq -e '[.[] | select(.state == "open")] |
+		(map(select(.path == "tcp")) | length == 5) and
+		(map(select(.path == "shm")) | length == 1)'
+}
+step "the lanes are listed again" wait_for 10 listed
+
+# --- lanes that are being made -------------------------------------------------
+
+storm() {
+	run b storm_far storm 10.88.2.10 60
+	run b storm_near storm 10.88.1.10 60
+	for ((i = 0; i < KILLS; i++)); do
+		now_and_then
+		again $((RANDOM % 2 + 1)) || { show; return 1; }
+	done
+	wait_for 100 is_gone "${CLIENT[storm_far]}" &&
+		wait_for 100 is_gone "${CLIENT[storm_near]}" &&
+		grep -q '^ok 60' "$T/storm_far.out" &&
+		grep -q '^ok 60' "$T/storm_near.out" || { show; false; }
+}
+step "lanes that are set up meanwhile" storm
+
+# --- the end --------------------------------------------------------------------
+
+step "every byte came once and in order" ends far back near
+over() {
+	kill -USR1 "${CLIENT[own]}"
+	ends read_far read_near || return 1
+	[ "$(sed -n 's/ok version //p' "$T/read_far.out")" = \
+		"$(sed -n 's/published //p' "$T/own.out")" ] &&
+	[ "$(sed -n 's/ok version //p' "$T/read_near.out")" = \
+		"$(sed -n 's/published //p' "$T/own.out")" ] || { show; false; }
+}
+step "every version came" over
+step "nobody saw anything else" nothing_failed
+no_lanes() {
+	[ "$(ctl 1 -o json lanes | jq length)$(ctl 2 -o json lanes |
+		jq length)" = 00 ]
+}
+step "nothing is left" wait_for 10 no_lanes
+for n in 1 2; do
+	step "agent $n ends well" agent_stop $n
+done
+clean_logs() {
+	! grep -E 'error|broke the rules|not understood|contradict' \
+		"$T"/n?/agent.log
+}
+step "agents have nothing to complain about" clean_logs
+finish
