@@ -20,6 +20,7 @@
 #include "common/netns.h"
 #include "common/util.h"
 #include "plugin/address.h"
+#include "plugin/dns.h"
 #include "plugin/masq.h"
 #include "plugin/plugin.h"
 #include "plugin/result.h"
@@ -200,17 +201,6 @@ static bool has_default(const struct pl_result *r, int family)
 	return false;
 }
 
-/* What the configuration says of DNS goes before what the allocator says. */
-static int choose_dns(const struct pl_conf *conf, struct pl_result *r,
-		      struct pl_err *err)
-{
-	if (!conf->dns || !conf->dns->child)
-		return 0;
-	cJSON_Delete(r->dns);
-	r->dns = cJSON_Duplicate(conf->dns, true);
-	return r->dns ? 0 : pl_err_set(err, ENOMEM, "out of memory");
-}
-
 /* What isGateway and isDefaultGateway add to what the allocator said. */
 static int complete(const struct pl_conf *conf, struct pl_result *r,
 		    struct pl_err *err)
@@ -231,7 +221,7 @@ static int complete(const struct pl_conf *conf, struct pl_result *r,
 		route->dst.addr.family = net.family;
 		route->gw = ip->gw;
 	}
-	return choose_dns(conf, r, err);
+	return pl_dns_choose(conf, r, err);
 }
 
 static void undo_addresses(struct add *a)

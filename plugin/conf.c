@@ -1,6 +1,7 @@
 /* plugin/conf.c - the plugin's network configuration */
 #include "plugin/conf.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stddef.h>
@@ -13,12 +14,12 @@
 #define MTU_MIN 68
 #define MTU_MAX 65535
 
-struct flag {
+static const char hex[] = "0123456789abcdef";
+
+static const struct {
 	const char *key;
 	size_t at;
-};
-
-static const struct flag flags[] = {
+} flags[] = {
 	{ "isGateway", offsetof(struct pl_conf, is_gateway) },
 	{ "isDefaultGateway", offsetof(struct pl_conf, is_default_gateway) },
 	{ "forceAddress", offsetof(struct pl_conf, force_address) },
@@ -31,10 +32,17 @@ static const struct flag flags[] = {
 	{ "ipMasq", offsetof(struct pl_conf, ip_masq) },
 };
 
-static const struct flag texts[] = {
-	{ "bridge", offsetof(struct pl_conf, bridge) },
-	{ "agentSocket", offsetof(struct pl_conf, agent_socket) },
-	{ "stateDir", offsetof(struct pl_conf, state_dir) },
+static int check_path(const char *key, const char *v, struct pl_err *err);
+static int check_ifname(const char *key, const char *v, struct pl_err *err);
+
+static const struct {
+	const char *key;
+	size_t at;
+	int (*check)(const char *key, const char *v, struct pl_err *err);
+} texts[] = {
+	{ "bridge", offsetof(struct pl_conf, bridge), check_ifname },
+	{ "agentSocket", offsetof(struct pl_conf, agent_socket), check_path },
+	{ "stateDir", offsetof(struct pl_conf, state_dir), check_path },
 };
 
 /* Keys that ask for something when they are true, not 0 and not empty. */
@@ -75,34 +83,94 @@ static int check_unbuilt(const cJSON *json, struct pl_err *err)
 	return 0;
 }
 
-static int parse_simple(const cJSON *json, struct pl_conf *c,
-			struct pl_err *err)
+/* What is told is the first that was wrong; what is behind it counts, too. */
+static void note(int *first, int rc, const struct pl_err *why,
+		 struct pl_err *err)
 {
-	const char *backend = "";
-	int64_t mtu = 0;
+	if (rc >= 0 || *first < 0)
+		return;
+	*first = rc;
+	if (err)
+		*err = *why;
+}
+
+static int parse_prev(const cJSON *json, struct pl_conf *c, struct pl_err *err)
+{
+	return pl_json_obj(json, "", "prevResult", &c->prev, err);
+}
+
+static int parse_flags(const cJSON *json, struct pl_conf *c,
+		       struct pl_err *err)
+{
+	int rc = 0;
 
 	for (size_t i = 0; i < PL_ARRAY_SIZE(flags); i++) {
 		bool *b = (bool *)((char *)c + flags[i].at);
+		struct pl_err why;
 
-		if (pl_json_bool(json, "", flags[i].key, b, err) < 0)
-			return -EINVAL;
+		note(&rc, pl_json_bool(json, "", flags[i].key, b, &why), &why,
+		     err);
 	}
+	c->is_gateway |= c->is_default_gateway;
+	return rc;
+}
+
+static int check_path(const char *key, const char *v, struct pl_err *err)
+{
+	if (*v == '/')
+		return 0;
+	return pl_err_set(err, EINVAL, "%s must be an absolute path, is "
+			  "\"%s\"", key, v);
+}
+
+static int check_ifname(const char *key, const char *v, struct pl_err *err)
+{
+	if (strlen(v) < IFNAMSIZ && !strchr(v, '/'))
+		return 0;
+	return pl_err_set(err, EINVAL, "%s must be an interface name of at "
+			  "most %d characters, is \"%s\"", key, IFNAMSIZ - 1,
+			  v);
+}
+
+static int parse_texts(const cJSON *json, struct pl_conf *c,
+		       struct pl_err *err)
+{
+	int rc = 0;
+
 	for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
 		const char **s = (const char **)((char *)c + texts[i].at);
 		const char *v = "";
+		struct pl_err why;
+		int one = pl_json_str(json, "", texts[i].key, &v, &why);
 
-		if (pl_json_str(json, "", texts[i].key, &v, err) < 0)
-			return -EINVAL;
-		if (*v)
+		if (one > 0 && *v)
+			one = texts[i].check(texts[i].key, v, &why);
+		if (one == 0 && *v)
 			*s = v;
+		note(&rc, one, &why, err);
 	}
+	return rc;
+}
+
+static int parse_mtu(const cJSON *json, struct pl_conf *c, struct pl_err *err)
+{
+	int64_t mtu = 0;
+
 	if (pl_json_int(json, "", "mtu", 0, MTU_MAX, &mtu, err) < 0)
 		return -EINVAL;
 	if (mtu && mtu < MTU_MIN)
 		return pl_err_set(err, EINVAL, "mtu must be %d to %d, or 0",
 				  MTU_MIN, MTU_MAX);
 	c->mtu = (uint32_t)mtu;
-	/* Either asks for the same packets; how we do it is our business. */
+	return 0;
+}
+
+/* Either asks for the same packets; how we do it is our business. */
+static int parse_masq(const cJSON *json, struct pl_conf *c, struct pl_err *err)
+{
+	const char *backend = "";
+
+	(void)c;
 	if (pl_json_str(json, "", "ipMasqBackend", &backend, err) < 0)
 		return -EINVAL;
 	if (*backend && strcmp(backend, "nftables") &&
@@ -110,12 +178,6 @@ static int parse_simple(const cJSON *json, struct pl_conf *c,
 		return pl_err_set(err, EINVAL,
 				  "ipMasqBackend must be \"nftables\" or "
 				  "\"iptables\", is \"%s\"", backend);
-	c->is_gateway |= c->is_default_gateway;
-	if (strlen(c->bridge) >= IFNAMSIZ || strchr(c->bridge, '/'))
-		return pl_err_set(err, EINVAL,
-				  "bridge must be an interface name of at most "
-				  "%d characters, is \"%s\"", IFNAMSIZ - 1,
-				  c->bridge);
 	return 0;
 }
 
@@ -134,10 +196,6 @@ static int parse_agent(const cJSON *json, struct pl_conf *c,
 	if (pl_lanes_parse(json, &c->lanes, err) < 0)
 		return -EINVAL;
 	c->agent_required &= c->lanes.enabled;
-	if (c->agent_socket[0] != '/' || c->state_dir[0] != '/')
-		return pl_err_set(err, EINVAL,
-				  "agentSocket and stateDir must be absolute "
-				  "paths");
 	return 0;
 }
 
@@ -170,43 +228,55 @@ static int check_together(const struct pl_conf *c, struct pl_err *err)
 	return 0;
 }
 
+/* 02:00:.., 02-00-.. and 0200.00.., the forms that Go's net.ParseMAC knows. */
 static int parse_mac(const char *s, uint8_t *mac)
 {
-	unsigned int v[6];
-	int n = 0;
+	const char sep = strlen(s) == 17 ? s[2] : '.';
+	const int group = sep == '.' ? 4 : 2;	/* digits */
 
-	if (sscanf(s, "%2x:%2x:%2x:%2x:%2x:%2x%n", &v[0], &v[1], &v[2], &v[3],
-		   &v[4], &v[5], &n) != 6 || s[n] != '\0' || n != 17)
+	if (!strchr(":-.", sep) || strlen(s) != 12u + 12u / group - 1)
 		return -EINVAL;
-	for (int i = 0; i < 6; i++)
-		mac[i] = (uint8_t)v[i];
+	for (int i = 0; i < 12; i++, s++) {
+		const char *d = strchr(hex, tolower((unsigned char)*s));
+
+		if (!*s || !d)
+			return -EINVAL;
+		mac[i / 2] = (uint8_t)(mac[i / 2] << 4 | (d - hex));
+		if (i % group == group - 1 && i < 11 && *++s != sep)
+			return -EINVAL;
+	}
 	/* A group address can't be an interface's. */
 	return mac[0] & 1 ? -EINVAL : 0;
 }
 
-static int str_in(const cJSON *obj, const char *where, const char *key,
-		  const char **out, struct pl_err *err)
+static int mac_in(const cJSON *obj, const char *where, const char **mac,
+		  struct pl_err *err)
 {
-	return obj ? pl_json_str(obj, where, key, out, err) : 0;
+	const char *v = "";
+	int rc = pl_json_str(obj, where, "mac", &v, err);
+
+	if (rc > 0 && *v)
+		*mac = v;
+	return rc;
 }
 
-/* runtimeConfig goes before args, and args before CNI_ARGS. */
+/* runtimeConfig goes before args, and args before CNI_ARGS; "" is none. */
 static int find_mac(const cJSON *json, const char *cni_args, struct pl_conf *c,
 		    struct pl_err *err)
 {
 	const cJSON *rt = NULL, *args = NULL, *cni = NULL;
-	const char *s = "", *v = NULL;
+	const char *s = "";
 	char buf[32] = "";
 
-	if (pl_json_obj(json, "", "runtimeConfig", &rt, err) < 0 ||
-	    pl_json_obj(json, "", "args", &args, err) < 0 ||
-	    (args && pl_json_obj(args, "args", "cni", &cni, err) < 0) ||
-	    str_in(cni, "args.cni", "mac", &v, err) < 0)
-		return -EINVAL;
-	if (!v && pl_cni_args_get(cni_args, "MAC", buf, sizeof(buf)) < 0)
+	if (pl_cni_args_get(cni_args, "MAC", buf, sizeof(buf)) < 0)
 		return pl_err_set(err, EINVAL, "MAC in CNI_ARGS is too long");
-	s = v ? v : buf;
-	if (str_in(rt, "runtimeConfig", "mac", &s, err) < 0)
+	if (*buf)
+		s = buf;
+	if (pl_json_obj(json, "", "args", &args, err) < 0 ||
+	    pl_json_obj(args, "args", "cni", &cni, err) < 0 ||
+	    mac_in(cni, "args.cni", &s, err) < 0 ||
+	    pl_json_obj(json, "", "runtimeConfig", &rt, err) < 0 ||
+	    mac_in(rt, "runtimeConfig", &s, err) < 0)
 		return -EINVAL;
 	if (!*s)
 		return 0;
@@ -219,11 +289,29 @@ static int find_mac(const cJSON *json, const char *cni_args, struct pl_conf *c,
 	return 0;
 }
 
+static int parse_dns(const cJSON *json, struct pl_conf *c, struct pl_err *err)
+{
+	const cJSON *rt = NULL;
+
+	if (pl_json_obj(json, "", "dns", &c->dns, err) < 0 ||
+	    pl_json_obj(json, "", "runtimeConfig", &rt, err) < 0)
+		return -EINVAL;
+	return pl_json_obj(rt, "runtimeConfig", "dns", &c->runtime_dns, err);
+}
+
+/* In the order in which what is wrong is told. */
+static int (*const parts[])(const cJSON *json, struct pl_conf *c,
+			    struct pl_err *err) = {
+	parse_prev, parse_flags, parse_texts, parse_mtu,
+	parse_masq, parse_agent, parse_ipam,  parse_dns,
+};
+
 int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 		  struct pl_conf *c, struct pl_err *err)
 {
 	const cJSON *json = doc->json;
-	int rc;
+	struct pl_err why;
+	int rc = 0;
 
 	*c = (struct pl_conf){ .json = json, .version = doc->version_text,
 			       .name = doc->name, .bridge = PL_CONF_BRIDGE,
@@ -231,15 +319,8 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 			       .state_dir = PL_CONF_STATE_DIR,
 			       .ipam_type = "",
 			       .lanes = { true, PL_LANES_NO_LIMIT } };
-	rc = pl_json_obj(json, "", "prevResult", &c->prev, err);
-	if (rc >= 0)
-		rc = parse_simple(json, c, err);
-	if (rc == 0)
-		rc = parse_agent(json, c, err);
-	if (rc == 0)
-		rc = parse_ipam(json, c, err);
-	if (rc == 0)
-		rc = PL_MIN(pl_json_obj(json, "", "dns", &c->dns, err), 0);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
+		note(&rc, parts[i](json, c, &why), &why, err);
 	if (!strict)
 		return 0;
 	if (rc == 0)

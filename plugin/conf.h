@@ -42,6 +42,7 @@ struct pl_conf {
 	const char *agent_socket, *state_dir;
 	const char *ipam_type;		/* "": no addresses */
 	const cJSON *dns;		/* for the result; NULL: the IPAM's */
+	const cJSON *runtime_dns;	/* goes before it; NULL: none */
 	struct pl_bandwidth bandwidth;
 	struct pl_vlan vlan;
 	bool has_mac;

@@ -103,6 +103,27 @@ extra() {
 			"$T/o"
 }
 check ip-ranges extra
+dns() { # JQ OF-RESULT
+	pl ADD "$A" n eth0 ".dns = {\"nameservers\":[\"192.0.2.1\"],
+		\"domain\":\"d\"} | $1" >"$T/o" && pl DEL "" n &&
+		jq -e "$2" "$T/o" || { cat "$T/o"; false; }
+}
+check dns dns . '.dns == {"nameservers":["192.0.2.1"],"domain":"d"}'
+# As containerd writes it.
+check runtime-dns dns '.runtimeConfig.dns = {"Servers":["192.0.2.9"],
+	"Searches":["a","b"],"Options":["ndots:5"]}' '.dns ==
+	{"nameservers":["192.0.2.9"],"search":["a","b"],"options":["ndots:5"]}'
+check runtime-dns-empty dns '.runtimeConfig.dns = {"servers":[],
+	"searches":null}' '.dns.domain == "d"'
+check runtime-dns-wrong code 7 pl ADD "$A" n eth0 \
+	'.runtimeConfig.dns = {"servers":[1]}'
+no_mac() {
+	CNI_ARGS="MAC=02-00-00-00-00-5A" pl ADD "$A" n eth0 \
+		'.args.cni.mac = "" | .runtimeConfig.mac = ""' >"$T/o" &&
+		pl DEL "" n &&
+		jq -e '.interfaces[2].mac == "02:00:00:00:00:5a"' "$T/o"
+}
+check empty-mac-is-none no_mac
 check wishes-are-clean clean
 
 # prevResult in, of every shape, and out in the configuration's.

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -153,6 +154,69 @@ static void test_vlans(void **state)
 	pl_cni_conf_fini(&doc);
 }
 
+static void test_macs(void **state)
+{
+	static const uint8_t mac[6] = { 2, 0, 0x5a, 0, 0xff, 1 };
+	static const struct {
+		const char *text;
+		bool good;
+	} t[] = {
+		{ "02:00:5a:00:fF:01", true },
+		{ "02-00-5A-00-ff-01", true },
+		{ "0200.5a00.ff01", true },
+		{ "02:00-5a:00:ff:01", false },
+		{ "0200:5a00:ff01", false },
+		{ "02.00.5a.00.ff.01", false },
+		{ "02005a00ff01", false },
+		{ "02:00:5a:00:ff:0", false },
+		{ "02:00:5a:00:ff:01:", false },
+		{ "02:00:5a:00:ff:0g", false },
+		{ "02:00:5a:00:ff:01:02:03", false },
+		{ "03:00:5a:00:ff:01", false },
+		{ "::::::::::::::::::", false },
+		{ ":::::::::::::::::", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct pl_cni_conf doc;
+		struct pl_err err = { 0 };
+		struct pl_conf c;
+		char args[64];
+		int rc;
+
+		snprintf(args, sizeof(args), "MAC=%s", t[i].text);
+		rc = parse("{}", args, true, &doc, &c, &err);
+		if ((rc == 0) != t[i].good)
+			fail_msg("%s: %d", t[i].text, rc);
+		if (rc == 0)
+			assert_memory_equal(c.mac, mac, 6);
+		pl_cni_conf_fini(&doc);
+	}
+}
+
+/* DEL reads what it can, whatever else is wrong. */
+static void test_lenient(void **state)
+{
+	struct pl_cni_conf doc;
+	struct pl_err err = { 0 };
+	struct pl_conf c;
+
+	(void)state;
+	assert_int_equal(parse("{\"prevResult\":7,\"isGateway\":1,"
+			       "\"bridge\":[],\"stateDir\":\"/s\",\"mtu\":-1,"
+			       "\"agentSocket\":\"relative\",\"dns\":1,"
+			       "\"agentPolicy\":\"x\",\"ipMasq\":true,"
+			       "\"ipam\":{\"type\":\"a\"}}", NULL, false, &doc,
+			       &c, &err), 0);
+	assert_string_equal(c.state_dir, "/s");
+	assert_string_equal(c.ipam_type, "a");
+	assert_string_equal(c.bridge, "cni0");
+	assert_string_equal(c.agent_socket, "/run/podlane/agent.sock");
+	assert_true(c.ip_masq && !c.is_gateway && !c.prev);
+	pl_cni_conf_fini(&doc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +224,8 @@ int main(void)
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_vlans),
+		cmocka_unit_test(test_macs),
+		cmocka_unit_test(test_lenient),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
