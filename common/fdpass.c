@@ -105,6 +105,10 @@ ssize_t pl_fdpass_recv(int sock, void *data, size_t size, int *fds, int max_fds,
 		drop(fds, max_fds);
 		return (msg.msg_flags & MSG_TRUNC) ? -EMSGSIZE : -EPROTO;
 	}
-	*n_fds = n;
+	/* An empty packet looks like the end; who takes it so closes nothing. */
+	if (r == 0)
+		drop(fds, max_fds);
+	else
+		*n_fds = n;
 	return r;
 }

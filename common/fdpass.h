@@ -21,9 +21,10 @@ int pl_fdpass_send(int sock, const void *data, size_t len, const int *fds,
 		   int n_fds, int flags);
 
 /*
- * Receive one message. Returns its length (0: end of stream) or -errno;
- * -EMSGSIZE when it did not fit. fds[0 .. *n_fds) then belong to the caller,
- * the other elements up to max_fds are -1. On error none are left open.
+ * Receive one message. Returns its length (0: end of stream, or an empty
+ * packet, without its descriptors) or -errno; -EMSGSIZE when it did not fit.
+ * fds[0 .. *n_fds) then belong to the caller, the other elements up to max_fds
+ * are -1. On error none are left open.
  */
 ssize_t pl_fdpass_recv(int sock, void *data, size_t size, int *fds, int max_fds,
 		       int *n_fds, int flags);

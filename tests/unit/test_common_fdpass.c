@@ -58,6 +58,25 @@ static void with_descriptors(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
+/* Taken for the end of the connection: nobody would close them. */
+static void with_empty_packet(void **state)
+{
+	int before = open_fds(), sv[2], fds[4], n = 9;
+	char buf[8];
+
+	(void)state;
+	pair(SOCK_SEQPACKET, sv);
+	assert_int_equal(pl_fdpass_send(sv[0], "", 0, sv, 2, 0), 0);
+	assert_int_equal(pl_fdpass_recv(sv[1], buf, sizeof(buf), fds, 4, &n,
+					0), 0);
+	assert_int_equal(n, 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(fds[i], -1);
+	close(sv[0]);
+	close(sv[1]);
+	assert_int_equal(open_fds(), before);
+}
+
 static void without(void **state)
 {
 	int sv[2], fds[1], n = 9;
@@ -272,7 +291,9 @@ static void agent_is_not_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(with_descriptors), cmocka_unit_test(without),
+		cmocka_unit_test(with_descriptors),
+		cmocka_unit_test(with_empty_packet),
+		cmocka_unit_test(without),
 		cmocka_unit_test(refused),	    cmocka_unit_test(too_many),
 		AGENT_TEST(agent_answers),	    AGENT_TEST(agent_refuses),
 		AGENT_TEST(agent_is_not_there),
