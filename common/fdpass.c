@@ -105,7 +105,7 @@ ssize_t pl_fdpass_recv(int sock, void *data, size_t size, int *fds, int max_fds,
 		drop(fds, max_fds);
 		return (msg.msg_flags & MSG_TRUNC) ? -EMSGSIZE : -EPROTO;
 	}
-	/* An empty packet looks like the end; who takes it so closes nothing. */
+	/* An empty packet reads as the end: nobody would close these. */
 	if (r == 0)
 		drop(fds, max_fds);
 	else
