@@ -14,9 +14,12 @@
  *         "overlay": "up" | "down: REASON", "version"
  *   {"op":"add", "network", "containerID", "ifname", "netns": PATH,
  *    "addresses": ["10.244.1.2/24", ...], "pod": {"name","namespace","uid"},
- *    "memoryLimit": BYTES that the pod may share (absent: as many as any)}
+ *    "memoryLimit": BYTES that the pod may share (absent: as many as any),
+ *    "undo": {"plugin": PATH, "stateDir", "cniPath", "link": host's interface}}
  *      with the namespace's descriptor; registers the pod and listens in its
  *      namespace -> "socket": "@podlane". The same registration again succeeds.
+ *      "undo" (not required) is how the agent executes DEL when the namespace
+ *      and the interface "link" are gone.
  *   {"op":"del", "network", "containerID", "ifname"}  always ok
  *   {"op":"check", the same as add, without a descriptor}
  *      ok when the registration stands as given and the agent listens
@@ -39,6 +42,8 @@
 #define PL_AGENT_STATE_DIR "/var/lib/podlane"
 #define PL_AGENT_SOCKET "agent.sock"
 #define PL_AGENT_TIMEOUT_MS 10000
+/* Bytes of each text of "undo", with a NUL. */
+#define PL_AGENT_UNDO_MAX 512
 #define PL_AGENT_LINE_MAX (64u << 20)
 
 /* Connect to a socket by path. -ECONNREFUSED, -ENOENT: no agent is there. */

@@ -13,8 +13,9 @@
 #include "common/netns.h"
 #include "common/util.h"
 #include "daemonset/client.h"
+#include "daemonset/undo.h"
 
-#define RECONCILE_S 30
+#define RECONCILE_S 10
 #define FD_RESERVE 128
 #define COMPLAINTS 10			/* log lines per pod and minute */
 #define COMPLAINTS_NS UINT64_C(60000000000)
@@ -233,6 +234,25 @@ static void drop(struct pl_pods *p, struct pl_reg *reg, const char *why)
 	reg_drop(p, reg);
 }
 
+/* The runtime may never say so: the record stays until DEL was done. */
+static void drop_gone(struct pl_pods *p, struct pl_reg *reg)
+{
+	static const char why[] = "its namespace is gone";
+
+	if (pl_undo_add(p->undo, reg) < 0) {
+		drop(p, reg, why);
+		return;
+	}
+	pl_info("dropped reg=%s pod=%s/%s: %s", reg->key, reg->pod_ns,
+		reg->pod_name, why);
+	reg_drop(p, reg);
+}
+
+static void on_undone(const char *key, void *arg)
+{
+	pl_reg_record_remove(arg, key);
+}
+
 /* The same namespace, told anew: its clients stay. */
 static int reg_update(struct pl_pods *p, struct pl_reg *reg,
 		      const struct pl_reg *from, int ns_fd, struct pl_err *err)
@@ -244,6 +264,7 @@ static int reg_update(struct pl_pods *p, struct pl_reg *reg,
 		return rc;
 	unindex_addrs(p, reg);
 	memcpy(reg->netns, from->netns, sizeof(reg->netns));
+	reg->undo = from->undo;
 	memcpy(reg->pod_name, from->pod_name, sizeof(reg->pod_name));
 	memcpy(reg->pod_ns, from->pod_ns, sizeof(reg->pod_ns));
 	memcpy(reg->pod_uid, from->pod_uid, sizeof(reg->pod_uid));
@@ -268,6 +289,7 @@ int pl_pods_add(struct pl_pods *p, const struct pl_reg *from, int ns_fd,
 				  "namespace that came along; does the agent's "
 				  "container have the host's /proc and /run?",
 				  reg.netns);
+	pl_undo_cancel(p->undo, reg.key);
 	HASH_FIND_STR(p->regs, reg.key, old);
 	if (old && old->dev == reg.dev && old->ino == reg.ino)
 		return reg_update(p, old, &reg, ns_fd, err);
@@ -366,7 +388,7 @@ static void reconcile(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	HASH_ITER(hh, p->regs, reg, next) {
 		if (!path_is_ns(reg->netns, reg->dev, reg->ino))
-			drop(p, reg, "its namespace is gone");
+			drop_gone(p, reg);
 		else if (reg->pod->listen_fd < 0)
 			listen_again(reg);
 	}
@@ -422,7 +444,8 @@ static void restore(struct pl_pods *p, struct pl_reg *reg)
 	} else if (is_stale(rc)) {
 		pl_info("dropped reg=%s pod=%s/%s: %s", reg->key, reg->pod_ns,
 			reg->pod_name, err.msg);
-		pl_reg_record_remove(p, reg->key);
+		if (pl_undo_add(p->undo, reg) < 0)
+			pl_reg_record_remove(p, reg->key);
 	} else {
 		pl_error("reg=%s can't be restored: %s", reg->key, err.msg);
 	}
@@ -483,6 +506,8 @@ int pl_pods_create(struct event_base *base, struct pl_broker *broker,
 		      pl_mkdirs(p->dir, 0700, err);
 	if (rc == 0)
 		rc = read_boot_id(p->boot, sizeof(p->boot), err);
+	if (rc == 0)
+		rc = pl_undo_create(base, on_undone, p, &p->undo, err);
 	if (rc < 0) {
 		pl_pods_destroy(p);
 		return rc;
@@ -504,6 +529,7 @@ void pl_pods_destroy(struct pl_pods *p)
 		reg_drop(p, reg);
 	if (p->timer)
 		event_free(p->timer);
+	pl_undo_destroy(p->undo);
 	pl_close_fd(&p->spare_fd);
 	free(p);
 }

@@ -16,7 +16,8 @@
  *
  * A socket keeps its namespace alive. So while there are pods, a slow timer
  * looks whether each path still names its namespace, and drops the
- * registrations where it doesn't (a runtime that died never sent DEL).
+ * registrations where it doesn't (a runtime that died never sent DEL). undo.h
+ * then does what that DEL would have done.
  */
 #ifndef DAEMONSET_POD_H
 #define DAEMONSET_POD_H
@@ -28,6 +29,7 @@
 #include <cjson/cJSON.h>
 #include <uthash.h>
 
+#include "common/agentapi.h"
 #include "common/err.h"
 #include "common/inet.h"
 #include "daemonset/agent.h"
@@ -37,9 +39,18 @@ struct event_base;
 struct pl_broker;
 struct pl_client;
 struct pl_pods;
+struct pl_undo;
 
 #define PL_REG_ADDRS_MAX 16
 #define PL_REG_KEY_BYTES 240	/* a file name with room for a suffix */
+
+/* How to execute DEL, should the runtime never do it; plugin "": not said. */
+struct pl_reg_undo {
+	char plugin[PL_AGENT_UNDO_MAX];
+	char state_dir[PL_AGENT_UNDO_MAX];
+	char cni_path[PL_AGENT_UNDO_MAX];
+	char link[16];			/* the host's end; "": none */
+};
 
 struct pl_reg;
 struct pl_pod;
@@ -59,6 +70,7 @@ struct pl_reg {
 	char netns[256];
 	char pod_name[254], pod_ns[64], pod_uid[64];
 	uint64_t memory_limit;		/* bytes; UINT64_MAX: not said */
+	struct pl_reg_undo undo;
 	uint64_t dev, ino, cookie;	/* of the namespace */
 	uint32_t n_addrs;
 	struct pl_pod_addr addrs[PL_REG_ADDRS_MAX];
@@ -98,6 +110,7 @@ struct pl_pod {
 struct pl_pods {
 	struct event_base *base;
 	struct pl_broker *broker;
+	struct pl_undo *undo;
 	const char *node;
 	struct pl_limits limits;
 	uint32_t resume_ms;

@@ -48,6 +48,20 @@ static int get_u64(const cJSON *j, const char *key, uint64_t *out,
 	return 0;
 }
 
+static void add_undo(cJSON *j, const struct pl_reg_undo *undo)
+{
+	cJSON *u;
+
+	if (!*undo->plugin)
+		return;
+	u = cJSON_AddObjectToObject(j, "undo");
+	cJSON_AddStringToObject(u, "plugin", undo->plugin);
+	cJSON_AddStringToObject(u, "stateDir", undo->state_dir);
+	cJSON_AddStringToObject(u, "cniPath", undo->cni_path);
+	if (*undo->link)
+		cJSON_AddStringToObject(u, "link", undo->link);
+}
+
 int pl_reg_record_write(const struct pl_pods *p, const struct pl_reg *reg,
 		    struct pl_err *err)
 {
@@ -59,6 +73,7 @@ int pl_reg_record_write(const struct pl_pods *p, const struct pl_reg *reg,
 	if (rc < 0)
 		return rc;
 	cJSON_AddStringToObject(j, "boot", p->boot);
+	add_undo(j, &reg->undo);
 	add_u64(j, "dev", reg->dev);
 	add_u64(j, "ino", reg->ino);
 	add_u64(j, "cookie", reg->cookie);

@@ -120,6 +120,26 @@ static int parse_addrs(const cJSON *j, struct pl_reg *reg, struct pl_err *err)
 	return 0;
 }
 
+static int parse_undo(const cJSON *j, struct pl_reg_undo *undo,
+		      struct pl_err *err)
+{
+	const cJSON *u = NULL;
+	int rc = pl_json_obj(j, "", "undo", &u, err);
+
+	if (rc <= 0)
+		return rc;
+	rc = TEXT(u, "undo", "plugin", undo->plugin, is_path, true, err);
+	if (rc == 0)
+		rc = TEXT(u, "undo", "stateDir", undo->state_dir, is_path, true,
+			  err);
+	if (rc == 0)
+		rc = TEXT(u, "undo", "cniPath", undo->cni_path, is_text, false,
+			  err);
+	if (rc == 0)
+		rc = TEXT(u, "undo", "link", undo->link, is_ifname, false, err);
+	return rc;
+}
+
 int pl_reg_parse(const cJSON *j, struct pl_reg *reg, struct pl_err *err)
 {
 	const cJSON *pod = NULL;
@@ -133,6 +153,8 @@ int pl_reg_parse(const cJSON *j, struct pl_reg *reg, struct pl_err *err)
 		rc = TEXT(j, "", "netns", reg->netns, is_path, true, err);
 	if (rc == 0)
 		rc = parse_addrs(j, reg, err);
+	if (rc == 0)
+		rc = parse_undo(j, &reg->undo, err);
 	if (rc == 0)
 		rc = pl_json_int(j, "", "memoryLimit", 0, INT64_C(1) << 53,
 				 &limit, err);

@@ -439,6 +439,10 @@ static int agent_failed(struct add *a, int rc, struct pl_err *err)
 static int step_register(struct add *a, struct pl_err *err)
 {
 	const struct pl_call *c = a->c;
+	const struct pl_agent_undo undo = {
+		c->conf.state_dir, c->env.path,
+		chained(a) ? NULL : a->host_name,
+	};
 	struct pl_agent_pod pod;
 	int rc;
 
@@ -447,7 +451,7 @@ static int step_register(struct add *a, struct pl_err *err)
 	pl_agent_pod_read(c->env.args, &pod);
 	pod.memory_limit = c->conf.lanes.memory_limit;
 	rc = pl_agent_register_send(a->agent, &c->at, c->env.netns, &a->result,
-				    &pod, a->netns, err);
+				    &pod, &undo, a->netns, err);
 	a->asked = rc == 0;
 	return rc < 0 ? agent_failed(a, rc, err) : 0;
 }

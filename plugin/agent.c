@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "common/json.h"
 #include "ipam/cni.h"
@@ -104,15 +106,50 @@ static bool add_pod(cJSON *j, const struct pl_agent_pod *pod)
 	       cJSON_AddStringToObject(p, "uid", pod->uid);
 }
 
+/* This program; where another one was installed in its place, that one. */
+static bool own_path(char *buf, size_t size)
+{
+	static const char deleted[] = " (deleted)";
+	ssize_t n = readlink("/proc/self/exe", buf, size - 1);
+	size_t len = sizeof(deleted) - 1;
+
+	if (n <= 0 || (size_t)n == size - 1)
+		return false;
+	buf[n] = '\0';
+	if ((size_t)n > len && !strcmp(buf + n - len, deleted))
+		buf[(size_t)n - len] = '\0';
+	return true;
+}
+
+/* The agent takes no longer texts; then the runtime and GC have to do it. */
+static bool add_undo(cJSON *j, const struct pl_agent_undo *undo)
+{
+	char plugin[PL_AGENT_UNDO_MAX];
+	cJSON *u;
+
+	if (!own_path(plugin, sizeof(plugin)) ||
+	    strlen(undo->state_dir) >= PL_AGENT_UNDO_MAX ||
+	    (undo->cni_path && strlen(undo->cni_path) >= PL_AGENT_UNDO_MAX))
+		return true;
+	u = cJSON_AddObjectToObject(j, "undo");
+	return cJSON_AddStringToObject(u, "plugin", plugin) &&
+	       cJSON_AddStringToObject(u, "stateDir", undo->state_dir) &&
+	       (!undo->cni_path || cJSON_AddStringToObject(u, "cniPath",
+							   undo->cni_path)) &&
+	       (!undo->link || cJSON_AddStringToObject(u, "link", undo->link));
+}
+
 int pl_agent_register_send(int fd, const struct pl_attach *at,
 			   const char *netns, const struct pl_result *r,
-			   const struct pl_agent_pod *pod, int ns_fd,
+			   const struct pl_agent_pod *pod,
+			   const struct pl_agent_undo *undo, int ns_fd,
 			   struct pl_err *err)
 {
 	pl_auto_json *j = request(ns_fd >= 0 ? "add" : "check", at);
 
 	if (!j || !cJSON_AddStringToObject(j, "netns", netns) ||
-	    !add_addresses(j, r) || !add_pod(j, pod))
+	    !add_addresses(j, r) || !add_pod(j, pod) ||
+	    (undo && !add_undo(j, undo)))
 		return no_memory(err);
 	return pl_agent_send(fd, j, ns_fd, err);
 }

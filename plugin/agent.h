@@ -30,14 +30,22 @@ void pl_agent_pod_read(const char *args, struct pl_agent_pod *pod);
 int pl_agent_node_send(int fd, struct pl_err *err);
 int pl_agent_node_recv(int fd, uint32_t *mtu, struct pl_err *err);
 
+/* With what the agent is to execute DEL when the pod's namespace is gone. */
+struct pl_agent_undo {
+	const char *state_dir;
+	const char *cni_path;		/* NULL: none */
+	const char *link;		/* the host's interface; NULL: none */
+};
+
 /*
  * Ask to register the pod, or whether it is registered so; pl_agent_recv then
  * reads the answer. ns_fd: the namespace; -1: only check. Addresses are those
- * of r on interfaces in a sandbox.
+ * of r on interfaces in a sandbox. undo: NULL for a check.
  */
 int pl_agent_register_send(int fd, const struct pl_attach *at,
 			   const char *netns, const struct pl_result *r,
-			   const struct pl_agent_pod *pod, int ns_fd,
+			   const struct pl_agent_pod *pod,
+			   const struct pl_agent_undo *undo, int ns_fd,
 			   struct pl_err *err);
 int pl_agent_unregister_send(int fd, const struct pl_attach *at,
 			     struct pl_err *err);

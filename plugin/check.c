@@ -255,7 +255,7 @@ static int check_agent(struct check *k, struct pl_err *err)
 		pl_agent_pod_read(c->env.args, &pod);
 		pod.memory_limit = c->conf.lanes.memory_limit;
 		rc = pl_agent_register_send(fd, &c->at, c->env.netns, &k->prev,
-					    &pod, -1, err);
+					    &pod, NULL, -1, err);
 		if (rc == 0)
 			rc = pl_agent_recv(fd, NULL, err);
 	}

@@ -166,7 +166,7 @@ check "the socket outlives a restart" ask 1 "$(reg_json 1 a check)"
 reg_add 1 e 10.88.1.14 >/dev/null
 kill -KILL "${POD[e]}"
 dropped() { has pods 'map(.pod.name) == ["a"]'; }
-check "a namespace that ends is noticed" wait_for 35 dropped
+check "a namespace that ends is noticed" wait_for 15 dropped
 
 # --- end --------------------------------------------------------------------
 

@@ -86,6 +86,7 @@ check "the address of before is not given at once" eval \
 # --- an end without DEL ------------------------------------------------------
 
 rm -f "$T/calls"
+start_two() { start b && start e; }
 no_del() {
 	end b && end e && ! grep DEL "$T/calls" && [ "$(reserved | wc -l)" = 4 ]
 }
@@ -97,6 +98,15 @@ collected() {
 }
 check "GC gives their addresses back" collected
 check "the others go on" inside a ping -c 1 -W 5 10.77.1.4
+check "two more" start_two
+check "end without DEL" no_del
+check "the agent gives their addresses back" wait_for 30 eval \
+	'[ "$(reserved | wc -l)" = 2 ]'
+check "by DEL" eval '[ "$(grep -c ^DEL "$T/calls")" = 0 ] &&
+	grep -q "gave back reg=pods@default-b@eth0" "$T/n1/agent.log" &&
+	! find "$T/state" -name "default-[be]:*" | grep .'
+check "the others go on after it" inside a ping -c 1 -W 5 10.77.1.4
+
 # Another plugin of the list fails: libcni sends no DEL to those before it.
 failed_start() {
 	printf '#!/bin/sh\necho "{\\"code\\":100,\\"msg\\":\\"on purpose\\"}"\nexit 1\n' |
