@@ -171,13 +171,15 @@ static void final_state(struct pl_rlane *l)
 void pl_rlane_over(struct pl_rlane *l)
 {
 	struct pl_remote *r = l->node->r;
+	bool is_awaited = l->state == PL_RLANE_INCOMING;
 	uint64_t id = l->id;
 
 	/* An agent that ends leaves it to the next one. */
 	if (!r->ending || !l->resumes)
 		final_state(l);
 	pl_rlane_free(l);
-	if (id && !r->ending)
+	/* An answer of the listener would be for who is no more. */
+	if (id && (!r->ending || is_awaited))
 		pl_broker_lane_ended(r->broker, id);
 }
 

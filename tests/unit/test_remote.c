@@ -209,6 +209,24 @@ static void not_accepted(void **state)
 	assert_int_equal(pb.status, 1);
 }
 
+/* The agent ends before the listener has answered: nobody is told later. */
+static void destroyed_while_incoming(void **state)
+{
+	struct nodes *n = *state;
+	struct pod pb;
+
+	pod_connect(&n->b, &pb, KB64, 5000);
+	RUN_UNTIL(n->base, n->a.done);
+	pl_remote_destroy(n->a.remote);
+	n->a.remote = NULL;
+	assert_true(is_ended(&n->a, n->a.in.id));
+	assert_null(n->a.done);
+	RUN_UNTIL(n->base, pb.status != 1);
+	assert_true(pb.status < 0);
+	pod_die(&n->a.in);
+	pod_die(&pb);
+}
+
 static void crossing_end(void **state)
 {
 	struct nodes *n = *state;
@@ -700,7 +718,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(bytes_both_ways), T(tail_is_always_told), T(ends),
-		T(half_close), T(refused), T(not_accepted), T(crossing_end),
+		T(half_close), T(refused), T(not_accepted),
+		T(destroyed_while_incoming), T(crossing_end),
 		T(unreachable), T(resumed), T(cut_in_handshake), T(restarted),
 		T(restarted_at_the_end), T(not_shown), T(shown_wrongly),
 		T(restarted_while_connecting),
