@@ -192,12 +192,13 @@ static struct pl_lane_rec *shown_rec(struct pl_broker *b,
 				     const struct pl_addr *to,
 				     struct pl_err *err)
 {
-	bool opener = m->flags & PL_RESUME_OPENER;
+	const int i = m->flags & PL_RESUME_OPENER ? PL_END_FROM : PL_END_TO;
 	struct pl_lane_rec *l, *tmp;
 
+	/* Not one whose listener has yet to answer: that end is taken. */
 	HASH_ITER(hh, b->lanes, l, tmp)
-		if (is_of(l, m, from, to) &&
-		    !l->ends[opener ? PL_END_FROM : PL_END_TO].ring_bytes)
+		if (l->is_open && is_of(l, m, from, to) &&
+		    !l->ends[i].client && !l->ends[i].ring_bytes)
 			return l;
 	l = pl_lane_rec_new(b, m->service, err);
 	if (!l)
