@@ -105,6 +105,14 @@ static int read_line(int fd, char **out, size_t *len, struct pl_err *err)
 	return 0;
 }
 
+static int not_understood(struct pl_err *err)
+{
+	if (err)
+		err->code = EPROTO;
+	pl_err_prefix(err, "the agent's answer is not understood");
+	return -EPROTO;
+}
+
 static int answer_check(const cJSON *j, struct pl_err *err)
 {
 	const char *msg = "the agent refused without a reason";
@@ -112,12 +120,12 @@ static int answer_check(const cJSON *j, struct pl_err *err)
 	bool ok = false;
 
 	if (pl_json_bool(j, "answer", "ok", &ok, err) < 0)
-		return -EPROTO;
+		return not_understood(err);
 	if (ok)
 		return 0;
 	if (pl_json_int(j, "answer", "code", 1, 4095, &code, err) < 0 ||
 	    pl_json_str(j, "answer", "msg", &msg, err) < 0)
-		return -EPROTO;
+		return not_understood(err);
 	return pl_err_set(err, (int)code, "%s", msg);
 }
 
