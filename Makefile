@@ -29,13 +29,13 @@ BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
 RUN_DEBS := gnuplot-nox procps libnftables1
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
-	containernetworking-plugins mandoc spin
+	containernetworking-plugins mandoc spin clang libclang-rt-dev
 # What tests/system/client_*.sh executes, and the package that brings it. Where
 # it is there from elsewhere (docker.com's containerd) it stays.
 ENGINES := busybox=busybox-static conmon=conmon containerd=containerd \
 	iptables=iptables podman=podman runc=runc
 NEED_NOTHING := deps deps-run deps-check deps-engines quickstart check clean \
-	help lint
+	help lint fuzz fuzz-build
 
 ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
 TOOLS := $(firstword $(CC)) $(PKG_CONFIG)
@@ -101,6 +101,7 @@ PROGRAMS := $(foreach m,$(foreach f,$(FOLDERS),$(call mains,$(f))),\
 CNI_PROGRAMS := $(filter $(O)/plugin/% $(O)/ipam/%,$(PROGRAMS))
 UNIT := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/test_*.c))
 TESTPROGS := $(patsubst %.c,$(O)/%,$(wildcard tests/system/*.c))
+FUZZERS := $(patsubst %.c,$(O)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst %.c,$(O)/%,$(wildcard shm/examples/*.c))
 SONAME := libpodlane.so.1
 LIBS_SHM := $(O)/shm/libpodlane.a $(O)/shm/$(SONAME)
@@ -112,6 +113,7 @@ AR_plugin = $(call ar,plugin) $(call ar,ipam) $(call ar,common)
 AR_ipam = $(call ar,ipam) $(call ar,common)
 AR_daemonset = $(foreach f,daemonset rdma shm ipam common,$(call ar,$(f)))
 AR_bench = $(foreach f,bench rdma shm common,$(call ar,$(f)))
+AR_fuzz = $(foreach f,daemonset rdma plugin ipam shm common,$(call ar,$(f)))
 AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 	$(call ar,$(f)))
 PK_plugin := libcjson libnl-3.0 libcap
@@ -168,7 +170,14 @@ $(O)/tests/system/%: tests/system/%.c $(AR_tests)
 		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
 		$(call pkgs,$(PK_daemonset),--libs) $(LD_tests)
 
+$(O)/tests/fuzz/%: tests/fuzz/%.c $(AR_fuzz)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -MMD -MP \
+		-o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
+		$(LDFLAGS) $(call pkgs,$(PK_daemonset),--libs) $(LD_tests)
+
 tests: $(UNIT) $(TESTPROGS)
+fuzzers: $(FUZZERS)
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
 
 # --- the two commands of the README -------------------------------------------
@@ -208,7 +217,24 @@ quickstart: deps-run
 
 check: deps-check
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all tests
+ifneq ($(if $(TESTS),$(findstring fuzz,$(TESTS)),all),)
+	$(Q)$(MAKE) --no-print-directory fuzz-build
+endif
 	$(Q)O=$(O) tests/run $(TESTS)
+
+# Fuzzers are built by clang, with its sanitizers, in a folder of their own.
+# system/fuzz.sh says why when there is none of them.
+fuzz-build:
+	$(Q)! tests/fuzz/possible || $(MAKE) --no-print-directory \
+		-j$$(nproc) WARN='-Wall -Wno-gnu' CC=clang O=$(O)/fuzz \
+		SAN=fuzzer-no-link,address,undefined \
+		CFLAGS='-O1 -g -fno-sanitize-recover=all' fuzzers
+
+FUZZ_SECONDS ?=
+fuzz: fuzz-build
+	$(Q)[ -z "$(FUZZ_SECONDS)" ] || \
+		SYSTEM_TIMEOUT=$$(($(words $(FUZZERS)) * ($(FUZZ_SECONDS) + 30))) \
+		O=$(O) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run system/fuzz.sh
 
 lint:
 	$(Q)tests/lint.sh
@@ -253,10 +279,11 @@ help:
 	echo 'make deps         install the Debian packages that all of it needs'; \
 	echo 'make              build into $$O (build); V=1 shows the commands'; \
 	echo 'make install      DESTDIR= PREFIX=/usr CNI_BIN=/opt/cni/bin'; \
+	echo 'make fuzz         build the fuzzers; FUZZ_SECONDS=60: run each'; \
 	echo 'make lint         check the rules of the code'; \
 	echo 'make config       show what was found on this machine'; \
 	echo 'SAN=address,undefined   build with sanitizers (give O= too)'; \
 	echo 'TESTS="unit/test_x system/y.sh"   only these, with check'
 
-.PHONY: all tests deps deps-run deps-check deps-engines quickstart check lint \
-	install clean config help
+.PHONY: all tests fuzzers fuzz fuzz-build deps deps-run deps-check \
+	deps-engines quickstart check lint install clean config help
