@@ -24,7 +24,8 @@ struct crew {
 	const struct ps_plan *plan;
 	pthread_mutex_t gate;		/* held until all were started */
 	pthread_barrier_t barrier;
-	atomic_bool failed;
+	bool incomplete;		/* under the gate: not all could be */
+	atomic_bool failed;		/* looked at behind the barrier */
 };
 
 struct hand {
@@ -56,11 +57,14 @@ static void *work(void *arg)
 	const size_t n = ARRAY_BYTES / sizeof(float);
 	struct hand *h = arg;
 	float *a;
+	bool incomplete;
 	int r;
 
 	pthread_mutex_lock(&h->crew->gate);
+	incomplete = h->crew->incomplete;
 	pthread_mutex_unlock(&h->crew->gate);
-	if (atomic_load(&h->crew->failed))
+	/* All turn back here, or all come to the barrier. */
+	if (incomplete)
 		return NULL;
 	a = mmap(NULL, 3 * (size_t)ARRAY_BYTES, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -131,12 +135,11 @@ double ps_memory_bandwidth(void)
 		if (pthread_create(&hands[i].thread, NULL, work, &hands[i]))
 			break;
 	}
-	if (i < n)
-		atomic_store(&crew.failed, true);
+	crew.incomplete = i < n;
 	pthread_mutex_unlock(&crew.gate);
 	while (i-- > 0)
 		pthread_join(hands[i].thread, NULL);
-	if (!atomic_load(&crew.failed))
+	if (!crew.incomplete && !atomic_load(&crew.failed))
 		rate = best(hands, n);
 	pthread_barrier_destroy(&crew.barrier);
 	ps_plan_fini(&plan);

@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/tree.h"
 #include "common/util.h"
@@ -124,6 +127,33 @@ static void machine_is_known(void **state)
 	assert_true(ps_machine_free_bytes("", NULL) > 0);
 }
 
+/*
+ * Threads that can't have their memory all give up: none waits for another.
+ * Which one is first is chance, so it is done often.
+ */
+static void no_memory_for_the_bandwidth(void **state)
+{
+	const struct rlimit limit = { 128u << 20, 128u << 20 };
+	int status, i;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		alarm(20);
+		if (setrlimit(RLIMIT_AS, &limit) < 0)
+			_exit(2);
+		for (i = 0; i < 200; i++) {
+			if (ps_memory_bandwidth() > 0)
+				_exit(3);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 #define ROOTED(f) cmocka_unit_test_setup_teardown(f, make_root, remove_root)
 
 int main(void)
@@ -135,6 +165,7 @@ int main(void)
 		ROOTED(version_1_counts),
 		cmocka_unit_test(need_grows_with_the_job),
 		cmocka_unit_test(machine_is_known),
+		cmocka_unit_test(no_memory_for_the_bandwidth),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
