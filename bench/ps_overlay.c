@@ -6,6 +6,10 @@
  * come down in the order in which they go up, so that one thread can read all
  * servers' connections in turn: a server never waits for a worker to read
  * before it goes on reading itself.
+ *
+ * Gradients and parameters are whole arrays, as a training program has them.
+ * With --raw there is nothing to fill or to keep, and all chunks are in the
+ * same place: what is left is the exchange itself.
  */
 #include "bench/ps_overlay.h"
 
@@ -43,6 +47,17 @@ static int lost(const struct worker *w, uint32_t server, int r,
 			  w->job->o.server.text[server], strerror(-r));
 }
 
+static uint64_t array_elems(const struct ps_job *job)
+{
+	return job->o.raw ? job->plan.chunk_elems : job->plan.elems;
+}
+
+static float *place(const struct worker *w, float *array,
+		    const struct ps_chunk *k)
+{
+	return array + (w->job->o.raw ? 0 : k->first);
+}
+
 static int receive_params(struct worker *w, struct pl_err *err)
 {
 	const struct ps_plan *plan = &w->job->plan;
@@ -52,7 +67,7 @@ static int receive_params(struct worker *w, struct pl_err *err)
 
 	for (c = 0; c < plan->n_chunks; c++) {
 		k = ps_plan_chunk(plan, c);
-		r = ps_tcp_recv(w->fds[k.server], w->params + k.first,
+		r = ps_tcp_recv(w->fds[k.server], place(w, w->params, &k),
 				k.n * sizeof(float));
 		if (r)
 			return lost(w, k.server, r, err);
@@ -112,8 +127,8 @@ static int overlay_step(void *state, uint32_t step, struct pl_err *err)
 		k = ps_plan_chunk(plan, c);
 		if (!w->job->o.raw)
 			ps_fill(plan, c, w->job->o.rank, step,
-				w->grads + k.first);
-		r = ps_tcp_send(w->fds[k.server], w->grads + k.first,
+				place(w, w->grads, &k));
+		r = ps_tcp_send(w->fds[k.server], place(w, w->grads, &k),
 				k.n * sizeof(float));
 		if (r) {
 			/* The receiver's error came first when it has one. */
@@ -139,8 +154,9 @@ static int overlay_settle(void *state, struct pl_err *err)
 static const float *overlay_param(void *state, uint32_t chunk)
 {
 	struct worker *w = state;
+	struct ps_chunk k = ps_plan_chunk(&w->job->plan, chunk);
 
-	return w->params + ps_plan_chunk(&w->job->plan, chunk).first;
+	return place(w, w->params, &k);
 }
 
 static int overlay_bye(void *state, struct pl_err *err)
@@ -182,8 +198,8 @@ static void overlay_close(void *state)
 		pthread_join(w->receiver, NULL);
 	for (s = 0; s < w->job->o.servers; s++)
 		pl_close_fd(&w->fds[s]);
-	ps_floats_free(w->grads, w->job->plan.elems);
-	ps_floats_free(w->params, w->job->plan.elems);
+	ps_floats_free(w->grads, array_elems(w->job));
+	ps_floats_free(w->params, array_elems(w->job));
 	pthread_cond_destroy(&w->moved);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
@@ -214,12 +230,12 @@ static int greet(struct worker *w, uint32_t server, struct pl_err *err)
 
 static int open_all(struct worker *w, struct pl_err *err)
 {
-	const struct ps_plan *plan = &w->job->plan;
+	uint64_t n = array_elems(w->job);
 	uint32_t s;
 	int r;
 
-	w->grads = ps_floats_alloc(plan->elems, err);
-	w->params = w->grads ? ps_floats_alloc(plan->elems, err) : NULL;
+	w->grads = ps_floats_alloc(n, err);
+	w->params = w->grads ? ps_floats_alloc(n, err) : NULL;
 	if (!w->params)
 		return -ENOMEM;
 	for (s = 0; s < w->job->o.servers; s++) {

@@ -1,15 +1,21 @@
 /*
  * bench/ps_overlay_server.c - the server's side of the overlay transport
  *
- * Two threads per worker: one receives its gradients into a buffer that stays
- * in the cache and sums them from there, one sends parameters as soon as they
- * are new. Per chunk, the first worker's gradients are kept, those in between
- * are added, and with the last ones the parameters are updated. A worker begins
- * a step when it has all parameters of the one before, so no chunk is updated
- * while a worker still has to be sent its last state.
+ * Two threads per worker: one receives its gradients, one sends parameters as
+ * soon as they are new. Gradients arrive where they are summed from: a worker
+ * has SLOTS places of one chunk each, small enough to stay in the cache. The
+ * thread that brings the last gradients of a chunk updates its parameters, with
+ * those of all workers in the order of their ranks, straight from the slots;
+ * nothing of the model's size is kept but the parameters. A worker begins a step when it
+ * has all parameters of the one before, so no chunk is updated while a worker
+ * still has to be sent its last state.
  *
- * Each thread handles chunks in order, so chunks are finished in order too and
- * one counter says which parameters may be sent.
+ * Each thread handles chunks in order, so chunks are finished in order too, and
+ * one counter says which parameters may be sent and which slots are free. A
+ * worker that is SLOTS chunks ahead of the slowest one is not read from until
+ * that has caught up. The slowest one is always read from, by every server that
+ * it has something for, and nobody waits for parameters to be sent: so the
+ * least chunk that is unfinished anywhere always comes to its end.
  */
 #include "bench/ps_overlay.h"
 
@@ -22,7 +28,8 @@
 #include "common/util.h"
 #include "bench/ps_kernels.h"
 
-#define LOCKS 64		/* chunk c has lock c % LOCKS */
+#define SLOTS 4			/* chunk c goes into slot c % SLOTS */
+#define LOCKS 64		/* asynchronous: chunk c has lock c % LOCKS */
 #define SEND_CHUNKS 4		/* at most so many in one write */
 
 struct server;
@@ -33,7 +40,7 @@ struct peer {
 	int fd;
 	uint32_t rank;
 	char addr[64];
-	float *buf;		/* one chunk */
+	float *slots;		/* SLOTS chunks */
 	uint64_t done;		/* async: its chunks that were applied */
 	pthread_t receiver, sender;
 };
@@ -42,15 +49,15 @@ struct server {
 	const struct ps_job *job;
 	uint32_t own_chunks;
 	float *params;
-	float *sums;			/* NULL where none are kept */
-	uint32_t *count;		/* of workers, per chunk */
 	pthread_mutex_t locks[LOCKS];
 	struct peer peers[PS_WORKERS_MAX];
 	uint32_t threads;
 
 	pthread_mutex_t lock;		/* of what follows, and peers' done */
 	pthread_cond_t moved;
-	uint64_t done;			/* chunks finished since the start */
+	uint64_t done;			/* sync: chunks finished */
+	uint64_t applied;		/* async: chunks, of all workers */
+	uint32_t arrived[SLOTS];	/* workers whose gradients are there */
 	struct pl_err failure;		/* the first one */
 };
 
@@ -89,44 +96,77 @@ static struct ps_chunk own_chunk(const struct server *s, uint32_t i)
 			     s->job->o.rank);
 }
 
-static void finished(struct peer *p, bool all)
+static float *slot(const struct peer *p, uint64_t chunk)
 {
-	struct server *s = p->s;
+	return p->slots + (chunk % SLOTS) * p->s->job->plan.chunk_elems;
+}
+
+/* With --raw there is nothing to keep: all chunks are in the same place. */
+static float *params_of(const struct server *s, const struct ps_chunk *k)
+{
+	return s->params + (s->job->o.raw ? 0 : k->server_first);
+}
+
+/* A slot for this chunk; false: the job has failed. */
+static bool wait_slot(struct server *s, uint64_t chunk)
+{
+	bool fine;
 
 	pthread_mutex_lock(&s->lock);
-	p->done++;
-	s->done += all ? 1 : 0;
-	if (all || s->job->o.async)
-		pthread_cond_broadcast(&s->moved);
+	while (chunk >= s->done + SLOTS && !s->failure.code)
+		pthread_cond_wait(&s->moved, &s->lock);
+	fine = !s->failure.code;
+	pthread_mutex_unlock(&s->lock);
+	return fine;
+}
+
+/* The gradients of all workers for this chunk are in their slots. */
+static void update(struct server *s, uint64_t chunk)
+{
+	struct ps_chunk k = own_chunk(s, (uint32_t)(chunk % s->own_chunks));
+	const float *src[PS_WORKERS_MAX];
+	uint32_t i;
+
+	for (i = 0; i < s->job->o.workers; i++)
+		src[i] = slot(&s->peers[i], chunk);
+	if (!s->job->o.raw)
+		ps_update(params_of(s, &k), src, s->job->o.workers, k.n);
+	pthread_mutex_lock(&s->lock);
+	s->arrived[chunk % SLOTS] = 0;
+	s->done++;
+	pthread_cond_broadcast(&s->moved);
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The gradients of own chunk i from this worker are in its buffer. */
-static void apply(struct peer *p, uint32_t i)
+static void apply_sync(struct peer *p, uint64_t chunk)
 {
 	struct server *s = p->s;
-	struct ps_chunk k = own_chunk(s, i);
-	float *param = s->params + k.server_first;
-	float *sum = s->sums ? s->sums + k.server_first : NULL;
-	const float *src[] = { p->buf, sum };
-	uint32_t workers = s->job->o.workers, n;
+	bool last;
 
-	pthread_mutex_lock(&s->locks[i % LOCKS]);
-	n = ++s->count[i];
-	if (n == workers)
-		s->count[i] = 0;
-	if (s->job->o.raw)
-		;
-	else if (s->job->o.async || workers == 1)
-		ps_update(param, src, 1, k.n);
-	else if (n == 1)
-		memcpy(sum, p->buf, k.n * sizeof(float));
-	else if (n < workers)
-		ps_add(sum, p->buf, k.n);
-	else
-		ps_update(param, src, 2, k.n);
-	pthread_mutex_unlock(&s->locks[i % LOCKS]);
-	finished(p, n == workers);
+	/* Makes what the others received visible to who is last. */
+	pthread_mutex_lock(&s->lock);
+	last = ++s->arrived[chunk % SLOTS] == s->job->o.workers;
+	pthread_mutex_unlock(&s->lock);
+	if (last)
+		update(s, chunk);
+}
+
+static void apply_async(struct peer *p, uint64_t chunk)
+{
+	struct server *s = p->s;
+	struct ps_chunk k = own_chunk(s, (uint32_t)(chunk % s->own_chunks));
+	pthread_mutex_t *lock = &s->locks[chunk % s->own_chunks % LOCKS];
+	const float *src = slot(p, chunk);
+
+	pthread_mutex_lock(lock);
+	if (!s->job->o.raw)
+		ps_update(params_of(s, &k), &src, 1, k.n);
+	pthread_mutex_unlock(lock);
+	pthread_mutex_lock(&s->lock);
+	p->done++;
+	s->applied++;
+	pthread_cond_broadcast(&s->moved);
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void *receive(void *arg)
@@ -134,18 +174,24 @@ static void *receive(void *arg)
 	struct peer *p = arg;
 	struct server *s = p->s;
 	uint64_t c, total = (uint64_t)s->own_chunks * s->job->steps;
+	bool async = s->job->o.async;
 	struct ps_chunk k;
 	char bye = 0;
 	int r;
 
 	for (c = 0; c < total; c++) {
+		if (!async && !wait_slot(s, c))
+			return NULL;
 		k = own_chunk(s, (uint32_t)(c % s->own_chunks));
-		r = ps_tcp_recv(p->fd, p->buf, k.n * sizeof(float));
+		r = ps_tcp_recv(p->fd, slot(p, c), k.n * sizeof(float));
 		if (r) {
 			lost(p, c, r);
 			return NULL;
 		}
-		apply(p, (uint32_t)(c % s->own_chunks));
+		if (async)
+			apply_async(p, c);
+		else
+			apply_sync(p, c);
 	}
 	r = ps_tcp_recv(p->fd, &bye, 1);
 	if (r || bye != PS_BYE)
@@ -153,52 +199,58 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* Chunks that may be sent when `sent` were; 0: the job has failed. */
-static uint64_t wait_past(struct peer *p, uint64_t sent, bool settled)
+/*
+ * Chunks that this worker may be sent since the start, under the lock. An
+ * asynchronous one gets the parameters once more when nobody changes them.
+ */
+static uint64_t ready(const struct peer *p)
 {
-	struct server *s = p->s;
-	uint64_t done, total = (uint64_t)s->own_chunks * s->job->steps;
+	const struct server *s = p->s;
+	uint64_t total = (uint64_t)s->own_chunks * s->job->steps;
 
-	pthread_mutex_lock(&s->lock);
-	for (;;) {
-		done = s->job->o.async && !settled ? p->done : s->done;
-		if (settled && done == total)
-			done += s->own_chunks;
-		if (s->failure.code)
-			done = 0;
-		if (done > sent || s->failure.code)
-			break;
-		pthread_cond_wait(&s->moved, &s->lock);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return done;
+	if (!s->job->o.async)
+		return s->done;
+	return p->done + (s->applied == total * s->job->o.workers ?
+			  s->own_chunks : 0);
 }
 
-/*
- * Chunks `sent` and on, as far as they are done and adjacent. An asynchronous
- * worker gets the parameters once more when all workers are at the end.
- */
+/* Chunks that may be sent when `sent` were; 0: the job has failed. */
+static uint64_t wait_past(struct peer *p, uint64_t sent)
+{
+	struct server *s = p->s;
+	uint64_t n;
+
+	pthread_mutex_lock(&s->lock);
+	while ((n = ready(p)) <= sent && !s->failure.code)
+		pthread_cond_wait(&s->moved, &s->lock);
+	if (s->failure.code)
+		n = 0;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+/* Chunks `sent` and on, as far as they are ready and adjacent. */
 static void *transmit(void *arg)
 {
 	struct peer *p = arg;
 	struct server *s = p->s;
 	uint64_t total = (uint64_t)s->own_chunks * s->job->steps;
 	uint64_t end = total + (s->job->o.async ? s->own_chunks : 0);
-	uint64_t sent, n, done;
+	uint64_t sent, n, until;
 	struct ps_chunk first, last;
 	uint32_t i;
 	int r;
 
 	for (sent = 0; sent < end; sent += n) {
-		done = wait_past(p, sent, sent >= total);
-		if (done == 0)
+		until = wait_past(p, sent);
+		if (until == 0)
 			break;
 		i = (uint32_t)(sent % s->own_chunks);
-		n = PL_MIN(done - sent, (uint64_t)SEND_CHUNKS);
+		n = PL_MIN(until - sent, (uint64_t)SEND_CHUNKS);
 		n = PL_MIN(n, (uint64_t)s->own_chunks - i);
 		first = own_chunk(s, i);
 		last = own_chunk(s, i + (uint32_t)n - 1);
-		r = ps_tcp_send(p->fd, s->params + first.server_first,
+		r = ps_tcp_send(p->fd, params_of(s, &first),
 				(last.server_first + last.n -
 				 first.server_first) * sizeof(float));
 		if (r) {
@@ -291,31 +343,35 @@ static int accept_all(struct server *s, struct pl_err *err)
 	return 0;
 }
 
+static uint64_t slots_elems(const struct ps_job *job)
+{
+	return (uint64_t)SLOTS * job->plan.chunk_elems;
+}
+
+static uint64_t params_elems(const struct ps_job *job)
+{
+	return job->o.raw ? (uint64_t)SEND_CHUNKS * job->plan.chunk_elems :
+			    ps_plan_server_elems(&job->plan, job->o.rank);
+}
+
 static int allocate(struct server *s, struct pl_err *err)
 {
 	const struct ps_job *job = s->job;
-	uint64_t n = ps_plan_server_elems(&job->plan, job->o.rank);
 	struct ps_chunk k;
 	uint32_t i;
 
-	s->count = calloc(s->own_chunks, sizeof(*s->count));
-	s->params = ps_floats_alloc(n, err);
-	if (!s->count || !s->params)
-		return pl_err_set(err, ENOMEM, "no memory for the server");
-	if (job->o.workers > 1 && !job->o.async && !job->o.raw) {
-		s->sums = ps_floats_alloc(n, err);
-		if (!s->sums)
-			return -ENOMEM;
-	}
+	s->params = ps_floats_alloc(params_elems(job), err);
+	if (!s->params)
+		return -ENOMEM;
 	for (i = 0; i < job->o.workers; i++) {
-		s->peers[i].buf = ps_floats_alloc(job->plan.chunk_elems, err);
-		if (!s->peers[i].buf)
+		s->peers[i].slots = ps_floats_alloc(slots_elems(job), err);
+		if (!s->peers[i].slots)
 			return -ENOMEM;
 	}
-	for (i = 0; i < s->own_chunks; i++) {
+	for (i = 0; i < s->own_chunks && !job->o.raw; i++) {
 		k = own_chunk(s, i);
 		ps_params_init(&job->plan, i * job->o.servers + job->o.rank,
-			       s->params + k.server_first);
+			       params_of(s, &k));
 	}
 	return 0;
 }
@@ -323,20 +379,17 @@ static int allocate(struct server *s, struct pl_err *err)
 static void release(struct server *s)
 {
 	const struct ps_job *job = s->job;
-	uint64_t n = ps_plan_server_elems(&job->plan, job->o.rank);
 	uint32_t i;
 
 	for (i = 0; i < job->o.workers; i++) {
 		pl_close_fd(&s->peers[i].fd);
-		ps_floats_free(s->peers[i].buf, job->plan.chunk_elems);
+		ps_floats_free(s->peers[i].slots, slots_elems(job));
 	}
 	for (i = 0; i < LOCKS; i++)
 		pthread_mutex_destroy(&s->locks[i]);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->moved);
-	ps_floats_free(s->params, n);
-	ps_floats_free(s->sums, n);
-	free(s->count);
+	ps_floats_free(s->params, params_elems(job));
 	free(s);
 }
 
@@ -376,10 +429,9 @@ static void report(struct server *s, struct ps_report *r)
 	struct ps_chunk k;
 	uint32_t i;
 
-	for (i = 0; i < s->own_chunks; i++) {
+	for (i = 0; i < s->own_chunks && !s->job->o.raw; i++) {
 		k = own_chunk(s, i);
-		r->checksum += ps_checksum(s->params + k.server_first, k.n,
-					   k.first);
+		r->checksum += ps_checksum(params_of(s, &k), k.n, k.first);
 	}
 	r->n_grad_paths = s->job->o.workers;
 	for (i = 0; i < r->n_grad_paths; i++)

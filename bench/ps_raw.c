@@ -20,7 +20,7 @@
 #include "bench/ps_job.h"
 #include "bench/ps_overlay.h"
 
-#define BUF_BYTES (512u << 10)
+#define BUF_BYTES (128u << 10)	/* as iperf3 writes and reads */
 
 /* One direction of one connection. */
 struct stream {

@@ -83,8 +83,8 @@ int ps_solo_step(const struct ps_bench *b, const struct ps_model *m,
 }
 
 /*
- * In models: the overlay keeps gradients and parameters in each worker, the
- * parameters and a sum in the servers; regions exist once a node, and all of
+ * In models: the overlay keeps gradients and parameters in each worker, and
+ * the parameters in the servers; regions exist once a node, and all of
  * them may be read on the other node.
  */
 static unsigned int models_needed(const struct ps_opts *o)
@@ -92,7 +92,7 @@ static unsigned int models_needed(const struct ps_opts *o)
 	unsigned int need = 2;		/* alone */
 
 	if (o->transports & PS_OVERLAY)
-		need = PL_MAX(need, 2 * o->workers + 2);
+		need = PL_MAX(need, 2 * o->workers + 1);
 	if (o->transports & PS_PODLANE && o->placements & PS_SAME_NODE)
 		need = PL_MAX(need, o->workers + 1);
 	if (o->transports & PS_PODLANE && o->placements & PS_CROSS_NODE)

@@ -65,12 +65,12 @@ static int check_params(const struct ps_job *job,
 	uint32_t c;
 	int rc;
 
-	for (c = 0; c < job->plan.n_chunks; c++) {
+	for (c = 0; c < job->plan.n_chunks && !job->o.raw; c++) {
 		k = ps_plan_chunk(&job->plan, c);
 		p = ops->param(state, c);
 		r->checksum += ps_checksum(p, k.n, k.first);
-		rc = job->o.raw ? 0 : ps_verify(&job->plan, c, job->o.workers,
-						job->steps, p, err);
+		rc = ps_verify(&job->plan, c, job->o.workers, job->steps, p,
+			       err);
 		if (rc)
 			return rc;
 	}

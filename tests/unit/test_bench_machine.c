@@ -110,7 +110,7 @@ static void need_grows_with_the_job(void **state)
 	assert_true(need > 3 * model && need < 4 * model);
 	o.transports |= PS_OVERLAY;
 	need = ps_memory_need(&o);
-	assert_true(need > 6 * model && need < 7 * model);
+	assert_true(need > 5 * model && need < 6 * model);
 	o.workers = 4;
 	assert_true(ps_memory_need(&o) > need + 4 * model);
 }
