@@ -381,6 +381,31 @@ int pl_nl_dump(struct pl_nl *nl, struct pl_nlreq *r, int want,
 	return rc;
 }
 
+int pl_nl_stream(struct pl_nl *nl, struct pl_nlreq *r, pl_nl_msg_fn *fn,
+		 void *arg, struct pl_err *err)
+{
+	_Alignas(struct nlmsghdr) char buf[RECV_BYTES];
+	struct dump d = { 0 };
+	uint32_t seq = 0;
+	int n, rc = send_req(nl, r, NLM_F_DUMP, &seq, err);
+
+	req_free(r);
+	while (rc == 0) {
+		struct nlmsghdr *h = (struct nlmsghdr *)buf;
+
+		n = recv_some(nl, buf, sizeof(buf), err);
+		if (n < 0)
+			return n;
+		rc = scan(&d, buf, n, seq, err);
+		for (; rc >= 0 && nlmsg_ok(h, n); h = nlmsg_next(h, &n)) {
+			if (h->nlmsg_seq == seq &&
+			    h->nlmsg_type >= NLMSG_MIN_TYPE)
+				fn(h, arg);
+		}
+	}
+	return rc < 0 ? rc : 0;
+}
+
 /* --- attributes --- */
 
 uint8_t pl_nla_u8(const struct nlattr *a)

@@ -50,7 +50,7 @@ struct pl_link {
 
 /* netns_fd: open it in that namespace; -1: the current one. */
 int pl_nl_open(struct pl_nl *nl, int netns_fd, struct pl_err *err);
-/* A netfilter socket of the current namespace, for pl_nl_nft_... only. */
+/* A netfilter socket of the current namespace, for pl_nl_nft_ and pl_nl_ct_. */
 int pl_nl_open_netfilter(struct pl_nl *nl, struct pl_err *err);
 void pl_nl_close(struct pl_nl *nl);
 
@@ -174,6 +174,10 @@ int pl_nl_route_each(struct pl_nl *nl, int family,
 		     int (*fn)(const struct pl_route *r, void *arg), void *arg,
 		     struct pl_err *err);
 
+/* The link by which packets to addr leave; -ENETUNREACH when there is no way. */
+int pl_nl_route_to(struct pl_nl *nl, const struct pl_addr *addr, int *index,
+		   struct pl_err *err);
+
 /* --- nl_vlan.c ------------------------------------------------------------ */
 
 /* -EOPNOTSUPP: the kernel was built without VLANs of bridges. */
@@ -239,6 +243,13 @@ int pl_nl_fdb_del(struct pl_nl *nl, int index, const uint8_t *mac,
 int pl_nl_fdb_each(struct pl_nl *nl, int index,
 		   int (*fn)(const struct pl_neigh *n, void *arg), void *arg,
 		   struct pl_err *err);
+
+/*
+ * Forget the connections that began as packets to this port (of dst; NULL: of
+ * any address of family). Returns how many there were.
+ */
+int pl_nl_ct_forget(struct pl_nl *nl, int family, const struct pl_addr *dst,
+		    int proto, uint16_t port, struct pl_err *err);
 
 /*
  * How many rules and elements refer to a chain of nftables. family: NFPROTO_...

@@ -75,6 +75,14 @@ int pl_nl_ask(struct pl_nl *nl, struct pl_nlreq *r, pl_nl_msg_fn *fn, void *arg,
 int pl_nl_dump(struct pl_nl *nl, struct pl_nlreq *r, int want,
 	       pl_nl_msg_fn *fn, void *arg, struct pl_err *err);
 
+/*
+ * Send as a dump, free, and pass each message to fn as it comes, so that it
+ * does not matter how many there are. For tables that nobody can read as they
+ * are at one moment: entries may be missed or come twice.
+ */
+int pl_nl_stream(struct pl_nl *nl, struct pl_nlreq *r, pl_nl_msg_fn *fn,
+		 void *arg, struct pl_err *err);
+
 /* Values of attributes that may be absent or short: 0, "", family 0 then. */
 uint8_t pl_nla_u8(const struct nlattr *a);
 uint16_t pl_nla_be16(const struct nlattr *a);

@@ -21,10 +21,10 @@
 #include "common/util.h"
 #include "plugin/address.h"
 #include "plugin/dns.h"
-#include "plugin/masq.h"
 #include "plugin/plugin.h"
 #include "plugin/result.h"
 #include "plugin/rules.h"
+#include "plugin/rules_call.h"
 #include "plugin/wire.h"
 
 /* The place of the pod's interface in the result, behind bridge and port. */
@@ -40,7 +40,6 @@ struct add {
 	uint32_t mtu;			/* of the pair; 0: the kernel's */
 	struct pl_link br, port, pod, ifb;
 	struct pl_result result;
-	struct pl_rules rules;
 	bool asked;			/* the answer to "add" is to come */
 	bool keep_record;		/* something could not be undone */
 };
@@ -119,7 +118,8 @@ static cJSON *record_json(struct add *a, struct pl_err *err)
 	pl_err_set(err, ENOMEM, "out of memory");
 	if (!j || !cJSON_AddBoolToObject(j, "chained", chained(a)) ||
 	    !cJSON_AddStringToObject(j, "agent", a->c->conf.agent_socket) ||
-	    !cJSON_AddBoolToObject(j, "lanes", a->c->conf.lanes.enabled))
+	    !cJSON_AddBoolToObject(j, "lanes", a->c->conf.lanes.enabled) ||
+	    !cJSON_AddBoolToObject(j, "rules", pl_rules_asked(a->c)))
 		return NULL;
 	if (!chained(a)) {
 		memo = pl_address_memo(a->c, err);
@@ -370,23 +370,16 @@ static int step_interfaces(struct add *a, struct pl_err *err)
 
 static int step_rules(struct add *a, struct pl_err *err)
 {
-	struct pl_rules *r = &a->rules;
-	int rc = 0;
-
-	pl_rules_init(r, &a->c->at);
-	if (a->c->conf.ip_masq)
-		rc = pl_masq_rules(&a->result, (int)a->result.n_ifs - 1, r,
-				   err);
-	if (rc == 0 && !pl_rules_empty(r))
-		rc = pl_rules_add(r, &a->c->at, err);
-	return rc;
+	if (!pl_rules_asked(a->c))
+		return 0;
+	return pl_rules_make(a->c, &a->result, err);
 }
 
 static void undo_rules(struct add *a)
 {
 	struct pl_err why;
 
-	if (!pl_rules_empty(&a->rules) && pl_rules_del(&a->c->at, &why) < 0)
+	if (pl_rules_asked(a->c) && pl_rules_del(&a->c->at, &why) < 0)
 		not_undone(a, &why);
 }
 
@@ -533,7 +526,7 @@ static const struct step {
 	{ STANDALONE, step_pod, NULL },
 	{ STANDALONE, step_gateway, NULL },
 	{ STANDALONE, step_interfaces, NULL },
-	{ STANDALONE, step_rules, undo_rules },
+	{ BOTH, step_rules, undo_rules },
 	{ BOTH, step_registered, NULL },
 	{ STANDALONE, step_announce, NULL },
 	{ BOTH, step_done, NULL },
@@ -572,7 +565,6 @@ int pl_cmd_add(struct pl_call *c, struct pl_err *err)
 	int rc = run_steps(&a, err);
 
 	pl_record_close(&a.rec);
-	pl_rules_fini(&a.rules);
 	pl_result_fini(&a.result);
 	pl_nl_close(&a.inside);
 	pl_nl_close(&a.host);

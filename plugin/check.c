@@ -17,6 +17,7 @@
 #include "plugin/address.h"
 #include "plugin/plugin.h"
 #include "plugin/result.h"
+#include "plugin/rules_call.h"
 
 #define failed(err, ...) pl_cni_err(err, PL_CNI_CHECK_FAILED, __VA_ARGS__)
 
@@ -57,14 +58,9 @@ static int read_prev(struct check *k, struct pl_err *err)
 		pl_err_prefix(err, "prevResult");
 		return rc;
 	}
-	for (size_t i = 0; i < k->prev.n_ifs; i++) {
-		if (!k->prev.ifs[i].sandbox ||
-		    strcmp(k->prev.ifs[i].name, at->ifname))
-			continue;
-		k->eth = &k->prev.ifs[i];
-		k->eth_index = (int)i;
-		return 0;
-	}
+	k->eth_index = pl_result_find(&k->prev, at->ifname);
+	if (k->eth_index >= 0)
+		k->eth = &k->prev.ifs[k->eth_index];
 	return 0;
 }
 
@@ -279,6 +275,8 @@ int pl_cmd_check(struct pl_call *c, struct pl_err *err)
 		rc = check_record(&k, &chained, &lanes, err);
 	if (rc == 0 && !chained)
 		rc = check_wiring(&k, err);
+	if (rc == 0)
+		rc = pl_rules_verify(c, &k.prev, chained, err);
 	if (rc == 0 && lanes)
 		rc = check_agent(&k, err);
 	pl_result_fini(&k.prev);

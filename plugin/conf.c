@@ -10,6 +10,7 @@
 
 #include "common/json.h"
 #include "common/util.h"
+#include "plugin/portmap.h"
 
 #define MTU_MIN 68
 #define MTU_MAX 65535
@@ -30,6 +31,9 @@ static const struct {
 	{ "disableContainerInterface",
 	  offsetof(struct pl_conf, leave_pod_down) },
 	{ "ipMasq", offsetof(struct pl_conf, ip_masq) },
+	{ "macspoofchk", offsetof(struct pl_conf, mac_check) },
+	{ "snat", offsetof(struct pl_conf, snat) },
+	{ "masqAll", offsetof(struct pl_conf, masq_all) },
 };
 
 static int check_path(const char *key, const char *v, struct pl_err *err);
@@ -50,8 +54,8 @@ static const struct unbuilt {
 	const char *in;			/* the object that it is in */
 	const char *key;
 } unbuilt[] = {
-	{ "", "macspoofchk" },
-	{ "runtimeConfig", "portMappings" },
+	{ "", "conditionsV4" },
+	{ "", "conditionsV6" },
 	{ "runtimeConfig", "infinibandGUID" },
 };
 
@@ -317,7 +321,7 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 			       .name = doc->name, .bridge = PL_CONF_BRIDGE,
 			       .agent_socket = PL_CONF_AGENT_SOCKET,
 			       .state_dir = PL_CONF_STATE_DIR,
-			       .ipam_type = "",
+			       .ipam_type = "", .snat = true,
 			       .lanes = { true, PL_LANES_NO_LIMIT } };
 	for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
 		note(&rc, parts[i](json, c, &why), &why, err);
@@ -331,5 +335,12 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 		rc = pl_bandwidth_parse(json, &c->bandwidth, err);
 	if (rc == 0)
 		rc = pl_vlan_parse(json, &c->vlan, err);
+	if (rc == 0)
+		rc = pl_portmap_check(c, err);
+	/*
+	 * Where br_netfilter sees bridged packets, one to a port of the node
+	 * that leads back to its sender leaves by the port that it came in by.
+	 */
+	c->hairpin |= pl_portmap_wanted(c) && c->snat && !c->promisc;
 	return rc == 0 ? check_unbuilt(json, err) : rc;
 }

@@ -36,6 +36,8 @@ struct pl_conf {
 	bool dad;			/* enabledad */
 	bool leave_pod_down;		/* disableContainerInterface */
 	bool ip_masq;
+	bool mac_check;			/* macspoofchk */
+	bool snat, masq_all;		/* of port mappings */
 	uint32_t mtu;			/* 0: not said */
 	struct pl_lanes lanes;
 	bool agent_required;		/* never for a pod without lanes */

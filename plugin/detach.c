@@ -75,7 +75,7 @@ struct memo {
 	const char *socket;
 	const char *link, *ifb;	/* NULL: none */
 	const cJSON *ipam;	/* NULL: as configured */
-	bool addresses, lanes;
+	bool addresses, lanes, rules;
 };
 
 static void read_memo(const struct pl_call *c, const struct pl_record *rec,
@@ -84,12 +84,14 @@ static void read_memo(const struct pl_call *c, const struct pl_record *rec,
 {
 	bool chained = false;
 	const cJSON *j = rec ? rec->json : NULL;
-	struct memo in = { .socket = c->conf.agent_socket, .lanes = true };
+	struct memo in = { .socket = c->conf.agent_socket, .lanes = true,
+			   .rules = true };
 
 	*m = in;
 	if (j && pl_json_bool(j, "", "chained", &chained, NULL) >= 0 &&
 	    pl_json_str(j, "", "agent", &in.socket, NULL) >= 0 &&
 	    pl_json_bool(j, "", "lanes", &in.lanes, NULL) >= 0 &&
+	    pl_json_bool(j, "", "rules", &in.rules, NULL) >= 0 &&
 	    pl_json_str(j, "", "link", &in.link, NULL) >= 0 &&
 	    pl_json_str(j, "", "ifb", &in.ifb, NULL) >= 0 &&
 	    pl_json_obj(j, "", "ipam", &in.ipam, NULL) >= 0)
@@ -123,7 +125,7 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 		rc = pl_delete_link(m.link, "veth", quick, err);
 	if (m.ifb && rc == 0)
 		rc = pl_delete_link(m.ifb, "ifb", quick, err);
-	if (rc == 0)
+	if (m.rules && rc == 0)
 		rc = pl_rules_del(at, err);
 	if (m.addresses && rc == 0)
 		rc = pl_address_del(c, at, m.ipam, err);

@@ -90,6 +90,15 @@ struct pl_res_route *pl_result_route(struct pl_result *r)
 	return append(&r->routes, &r->n_routes, sizeof(*r->routes));
 }
 
+int pl_result_find(const struct pl_result *r, const char *ifname)
+{
+	for (size_t i = 0; i < r->n_ifs; i++) {
+		if (r->ifs[i].sandbox && !strcmp(r->ifs[i].name, ifname))
+			return (int)i;
+	}
+	return -1;
+}
+
 static int no_memory(struct pl_err *err)
 {
 	return pl_err_set(err, ENOMEM, "out of memory");

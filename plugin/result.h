@@ -75,6 +75,9 @@ struct pl_res_if *pl_result_if(struct pl_result *r);
 struct pl_res_ip *pl_result_ip(struct pl_result *r);
 struct pl_res_route *pl_result_route(struct pl_result *r);
 
+/* The place of the pod's interface of that name in r's list; -1: none. */
+int pl_result_find(const struct pl_result *r, const char *ifname);
+
 /* Reads any of the versions. On failure r is empty. */
 int pl_result_parse(const cJSON *json, struct pl_result *r,
 		    struct pl_err *err);

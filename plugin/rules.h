@@ -32,6 +32,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
+#include "common/inet.h"
 #include "plugin/record.h"
 
 enum pl_rules_table {
@@ -61,14 +62,19 @@ struct pl_ruleset {
 
 struct pl_rules {
 	char tag[PL_RULES_TAG_BYTES];	/* of the attachment */
+	struct pl_addr local_to;	/* 127.0.0.1 leads there; family 0 */
 	struct pl_ruleset in[PL_RULES_TABLES];
 };
 
 void pl_rules_init(struct pl_rules *r, const struct pl_attach *at);
 void pl_rules_fini(struct pl_rules *r);
+bool pl_ruleset_wanted(const struct pl_ruleset *s);
 bool pl_rules_empty(const struct pl_rules *r);
 
-/* data NULL: of a set. */
+/*
+ * data NULL: of a set. The same one twice is one; -EEXIST when only the key is
+ * the same.
+ */
 int pl_rules_elem(struct pl_rules *r, enum pl_rules_table table,
 		  const char *set, const char *key, const char *data,
 		  struct pl_err *err);
@@ -77,16 +83,25 @@ int pl_rules_rule(struct pl_rules *r, enum pl_rules_table table,
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * Make them, all or none. Elements that an attachment left which is gone are
- * taken over; a host port that another one has is PL_CNI_DUPLICATE.
+ * Who may own what is in the way. Of an attachment its tag is known and, for
+ * people, "NETWORK/ID/IFNAME", of which the end may be missing.
+ */
+struct pl_rules_others {
+	bool (*alive)(const char *tag, const char *who, void *arg);
+	void *arg;
+};
+
+/*
+ * Make them, all or none. What an attachment left that is gone is taken over; a
+ * port of the node that a living one has is PL_CNI_DUPLICATE.
  */
 int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
-		 struct pl_err *err);
+		 const struct pl_rules_others *others, struct pl_err *err);
 
 /* Nothing there is no error. */
 int pl_rules_del(const struct pl_attach *at, struct pl_err *err);
 
-/* -PL_CNI_CHECK_FAILED's code, and what is missing. */
+/* Says what is missing: PL_CNI_CHECK_FAILED. */
 int pl_rules_check(const struct pl_rules *r, struct pl_err *err);
 
 /* A list of attachments, to be freed with free(tags). */

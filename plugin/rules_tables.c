@@ -33,6 +33,7 @@ static const char masq[] = BASE(MASQ)
  * come back is the business of the pod's own chain, which only those enter that
  * were sent to it here. Nobody on the wire may say 127.0.0.1: the interfaces of
  * localnet route it, so that the node's own packets to it can be sent to a pod.
+ * Linux can't do that with ::1, so those are not sent anywhere either.
  *
  * Data of two parts, "meta l4proto" and "th dport" together serve all protocols
  * that have ports; Linux 5.6, nft 0.9.4.
@@ -66,6 +67,7 @@ static const char ports[] = BASE(PORTS)
 	"add rule " PORTS " prerouting fib daddr type local jump hostports\n"
 	"add chain " PORTS " output { type nat hook output priority -100; }\n"
 	"flush chain " PORTS " output\n"
+	"add rule " PORTS " output ip6 daddr ::1 return\n"
 	"add rule " PORTS " output fib daddr type local jump hostports\n"
 	"add chain " PORTS " postrouting "
 	"{ type nat hook postrouting priority 100; }\n"
@@ -83,22 +85,22 @@ static const char ports[] = BASE(PORTS)
 #define MAC "bridge podlane_mac"
 static const char mac[] = BASE(MAC)
 	"add set " MAC " macs { type ifname . ether_addr; }\n"
-	"flush chain " MAC " used\n"
-	"add rule " MAC " used iifname . ether saddr != @macs drop\n"
+	"add set " MAC " guarded { type ifname; }\n"
 	"add chain " MAC " prerouting "
 	"{ type filter hook prerouting priority -300; }\n"
 	"flush chain " MAC " prerouting\n"
-	"add rule " MAC " prerouting iifname vmap @attached\n";
+	"add rule " MAC " prerouting iifname @guarded "
+	"iifname . ether saddr != @macs drop\n";
 
 const struct pl_rules_def pl_rules_defs[PL_RULES_TABLES] = {
 	[PL_RULES_MASQ] = { "inet", "podlane_masq", NFPROTO_INET, masq,
 			    { { "postrouting", 2 } } },
 	[PL_RULES_PORTS] = { "inet", "podlane_ports", NFPROTO_INET, ports,
 			     { { "hostports", 4 }, { "prerouting", 1 },
-			       { "output", 1 }, { "postrouting", 2 },
+			       { "output", 2 }, { "postrouting", 2 },
 			       { "martians", 1 } } },
 	[PL_RULES_MAC] = { "bridge", "podlane_mac", NFPROTO_BRIDGE, mac,
-			   { { "used", 1 }, { "prerouting", 1 } } },
+			   { { "prerouting", 1 } } },
 };
 
 /* --- reading --- */
@@ -243,4 +245,19 @@ int pl_rules_each(const cJSON *list, item_fn *fn, void *arg)
 			return rc;
 	}
 	return rc;
+}
+
+const cJSON *pl_rules_set(const cJSON *list, const char *name)
+{
+	const cJSON *e;
+
+	cJSON_ArrayForEach(e, list) {
+		const cJSON *set = get(e, "set");
+		const char *s = "";
+
+		pl_json_str(set, "", "name", &s, NULL);
+		if (!strcmp(s, name))
+			return get(set, "elem");
+	}
+	return NULL;
 }

@@ -9,6 +9,8 @@
 
 #include "plugin/rules.h"
 
+#define PL_RULES_CHAINS 8		/* at most, with the end */
+
 struct pl_rules_chain {
 	const char *name;
 	unsigned int rules;
@@ -20,7 +22,7 @@ struct pl_rules_def {
 	/* Makes the table, or makes it right: may be run at any time. */
 	const char *script;
 	/* What CHECK wants to see; a name of NULL ends it. */
-	const struct pl_rules_chain chains[8];
+	const struct pl_rules_chain chains[PL_RULES_CHAINS];
 };
 
 extern const struct pl_rules_def pl_rules_defs[PL_RULES_TABLES];
@@ -50,5 +52,8 @@ struct pl_rules_item {
 int pl_rules_each(const cJSON *list,
 		  int (*fn)(const struct pl_rules_item *item, void *arg),
 		  void *arg);
+
+/* The elements of one set, as libnftables-json(5) has them; NULL: none. */
+const cJSON *pl_rules_set(const cJSON *list, const char *name);
 
 #endif

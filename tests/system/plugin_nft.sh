@@ -1,5 +1,6 @@
 #!/bin/bash
-# tests/system/plugin_nft.sh: ipMasq by nftables, with real traffic.
+# tests/system/plugin_nft.sh: ipMasq with real traffic; rules are found again,
+# whatever was lost, and nobody else's are touched.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/plugin.bash"
 . "$(dirname "$0")/nft.bash"
@@ -11,6 +12,7 @@ dual='.ipam.ranges += [[{"subnet":"fd77::/64"}]] |
 masq="$dual | .ipMasq = true"
 ns_add && A=$PID
 ns_add && B=$PID
+serve "$A" 8000
 serve "$B" 8000
 
 pl ADD "$A" plain eth0 "$dual" >/dev/null
@@ -45,4 +47,203 @@ check masq-other-stays seen_as 192.0.2.1 "$B" tcp 192.0.2.2 8000
 check masq-last-del pl DEL "" b
 check masq-no-table no_rules
 check masq-clean clean
+
+# From here on, somebody else has rules too.
+host nft -f - <<'END'
+table inet other {
+	map m { type ipv4_addr : verdict; elements = { 10.77.0.2 : accept }; }
+	chain pl0000000000000 { ip saddr 10.77.0.2 counter; }
+}
+END
+OTHERS=$(rules)
+only_others() { diff <(echo "$OTHERS") <(rules); }
+all="$masq | .macspoofchk = true | .runtimeConfig.portMappings = [
+	{\"hostPort\":8080,\"containerPort\":8000,\"protocol\":\"tcp\"},
+	{\"hostPort\":8080,\"containerPort\":8000,\"protocol\":\"udp\"},
+	{\"hostPort\":8081,\"containerPort\":8000,\"hostIP\":\"192.0.2.1\"}]"
+RES=$(pl ADD "$A" a eth0 "$all")
+prev() { # [RESULT [ID [JQ]]]
+	pl CHECK "$A" "${2:-a}" eth0 "$all | ${3:-.} |
+		.prevResult = ${1:-$RES}"
+}
+check all-check prev
+check all-works seen_as 192.0.2.1 "$A" tcp 192.0.2.2 8000
+check check-base eval 'host nft flush chain inet podlane_masq postrouting &&
+	code 104 prev'
+pl ADD "$B" b eth0 "$masq" >/dev/null
+check next-add-repairs prev
+from() { host nft "$1" element inet podlane_masq from6 "{ $(address 1 \
+	<(echo "$RES")) $2 }"; }
+check check-no-element eval 'from delete "" && code 104 prev'
+check del-with-a-hole pl DEL "" a
+pl DEL "" b
+check all-del only_others
+
+# Lost state.
+gc() { pl GC "" "" "" ".cniVersion = \"1.1.0\" | $1"; }
+valid='."cni.dev/valid-attachments"'
+lose() {
+	pl ADD "$A" a eth0 "$all" >/dev/null && pl ADD "$B" b eth0 "$masq" \
+		>/dev/null && rm -rf "$T/state"
+}
+one_left() { rules | grep -q 'net/b/eth0"' && ! rules | grep -q 'net/a/eth0"'; }
+check lost lose
+check lost-gc gc "$valid = [{\"containerID\":\"b\",\"ifname\":\"eth0\"}]"
+check lost-gc-keeps-valid one_left
+check lost-gc-other-network gc ".name = \"net2\" | $valid = []"
+check lost-gc-other-network-keeps one_left
+check lost-gc-null gc "$valid = null"
+check lost-gc-all only_others
+in_ns "$A" ip link del eth0
+in_ns "$B" ip link del eth0
+check lost-again lose
+check lost-del pl DEL "" a eth0 'del(.ipMasq)'
+check lost-del-deletes one_left
+check lost-add pl ADD "$A" a eth0 "$all"
+pl DEL "" a
+pl DEL "" b
+check lost-clean only_others
+for size in 0 5 200; do
+	pl ADD "$A" a eth0 "$all" >/dev/null
+	truncate -s $size "$(records)"
+	check "record-cut-to-$size" pl DEL "" a
+	check "record-cut-to-$size-rules" only_others
+done
+
+# A pod that went away without DEL gives its port to the next, and a late DEL
+# does not touch that one, even where it has the same address.
+dies() {
+	ns_add
+	pl ADD "$PID" old eth0 "$all | .args.cni.ips = [\"10.77.0.200\"]" \
+		>/dev/null || return
+	kill -KILL "$PID"
+	wait_for 10 pairs
+}
+heir() { pl ADD "$A" new eth0 "$all | $1" >"$T/new"; }
+inherits() {
+	seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080 &&
+		seen_as 192.0.2.1 "$A" tcp 192.0.2.2 8000
+}
+same='.args.cni.ips = ["10.77.0.200"] | .ipam.dataDir = "'$T'/ipam2"'
+for how in . "$same"; do
+	name=dead
+	[ "$how" = . ] || name=same-address
+	dies
+	check "$name-heir" heir "$how"
+	check "$name-heir-works" inherits
+	check "$name-late-del" pl DEL "" old
+	check "$name-late-del-spares-heir" inherits
+	check "$name-heir-check" prev "$(cat "$T/new")" new "$how"
+	pl DEL "" new eth0 "$how"
+	check "$name-clean" only_others
+done
+# Only what is in the way is taken over: one that lives keeps its port.
+check alive eval 'pl ADD "$A" a eth0 "$all" >/dev/null && rm -rf "$T/state" &&
+	code 103 pl ADD "$B" b eth0 "$all"'
+pl DEL "" a
+
+# Names that nft would take for something else.
+odd='"x;}#*$(a)'
+check odd-name eval 'pl ADD "$A" a "${odd:0:15}" "$all" >/dev/null'
+check odd-name-del pl DEL "" a "${odd:0:15}"
+long=$(printf 'c%.0s' {1..180})
+check long-name eval 'pl ADD "$A" "$long" eth0 "$all" >/dev/null'
+check long-name-gc gc "$valid = null"
+check odd-clean only_others
+
+# Many at once.
+crowd=()
+for i in $(seq 20); do
+	ns_add
+	crowd+=("$PID")
+done
+each() { # COMMAND: with $p, a pod, and $i, its number, for all at once
+	local jobs=() p i rc=0
+	for i in $(seq 20); do
+		p=${crowd[i - 1]}
+		eval "$1" >"$T/each.$i" 2>&1 &
+		jobs+=("$!")
+	done
+	for i in $(seq 20); do
+		wait "${jobs[i - 1]}" || { rc=1; cat "$T/each.$i"; }
+	done
+	return $rc
+}
+check many each 'pl ADD "$p" "p$i" eth0 "$masq | .runtimeConfig.portMappings =
+	[{\"hostPort\":$((9000 + i)),\"containerPort\":80}]"'
+many_there() { [ "$(rules | grep -c "tcp . 90[0-9][0-9] comment")" = 40 ]; }
+check many-there many_there
+check many-work seen_as 192.0.2.1 "${crowd[9]}" tcp 192.0.2.2 8000
+check many-del each 'pl DEL "" "p$i"'
+check many-clean only_others
+
+# Fault 7: killed at any moment, then DEL, GC or ADD again.
+net "$all" >"$T/conf"
+killed() {
+	local i us
+	for i in $(seq 75); do
+		us=$((i * 120))
+		in_ns "${NODE[1]}" env CNI_COMMAND=ADD CNI_CONTAINERID=k \
+			CNI_NETNS="/proc/$A/ns/net" CNI_IFNAME=eth0 \
+			CNI_PATH="$O/ipam" "$O/tests/system/kill_after" $us \
+			"$O/plugin/podlane" <"$T/conf" >/dev/null 2>&1
+		case $((i % 3)) in
+		0) pl DEL "" k ;;
+		1) gc "$valid = []" ;;
+		2) pl ADD "$A" k eth0 "$all" >"$T/o" 2>&1 ||
+			grep -q 103 "$T/o" || { cat "$T/o"; return 1; }
+		   pl DEL "" k eth0 ;;
+		esac || return
+		only_others && clean && empty_pod "$A" && localnet_closed &&
+			continue
+		echo "killed after $us us"
+		return 1
+	done
+}
+localnet_closed() {
+	! host cat /proc/sys/net/ipv4/conf/br0/route_localnet | grep 1
+}
+check killed-at-any-moment killed
+# DEL, too.
+killed_del() {
+	local i us
+	for i in $(seq 40); do
+		us=$((i * 120))
+		pl ADD "$A" k eth0 "$all" >"$T/o" || { cat "$T/o"; return 1; }
+		in_ns "${NODE[1]}" env CNI_COMMAND=DEL CNI_CONTAINERID=k \
+			CNI_IFNAME=eth0 CNI_PATH="$O/ipam" \
+			"$O/tests/system/kill_after" $us \
+			"$O/plugin/podlane" <"$T/conf" >/dev/null 2>&1
+		pl DEL "" k || return
+		only_others && clean && empty_pod "$A" && localnet_closed &&
+			continue
+		echo "killed after $us us"
+		return 1
+	done
+}
+check killed-del killed_del
+
+# A machine without libnftables: an error for those who need it.
+lib=$(ldconfig -p | sed -n 's/.*libnftables.so.1 .*=> //p' | head -1)
+without_lib() {
+	net "${2:-.}" | CNI_PLUGIN="$T/without" cni 1 "$1" "$A" w
+}
+cat >"$T/without" <<END
+#!/bin/bash
+exec unshare -m bash -c 'mount --bind /dev/null "$(readlink -f "$lib")" &&
+	exec "$O/plugin/podlane"'
+END
+chmod +x "$T/without"
+if [ -n "$lib" ]; then
+	check no-library code 100 without_lib ADD "$all"
+	check no-library-says eval 'without_lib ADD "$all" |
+		grep -q "install.*libnftables1"'
+	check no-library-is-undone clean
+	check no-library-no-rules-add eval 'without_lib ADD >/dev/null'
+	check no-library-no-rules-del without_lib DEL
+	check no-library-clean clean
+else
+	skip no-library "ldconfig does not know where it is"
+fi
+check only-others-at-the-end only_others
 finish

@@ -4,6 +4,8 @@
  *   whoami serve PORT             TCP and UDP, both families: answers each
  *                                 client with the address that it comes from
  *   whoami ask tcp|udp ADDR PORT  prints the answer; fails after 2 seconds
+ *   whoami stream ADDR PORT       asks by UDP from one port every 20 ms, and
+ *                                 prints each answer
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -131,12 +133,43 @@ static int ask(const char *proto, const char *addr, const char *port)
 	return 0;
 }
 
+static int stream(const char *addr, const char *port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_DGRAM,
+				  .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+	char buf[INET6_ADDRSTRLEN];
+	struct addrinfo *ai;
+	struct pollfd p;
+	ssize_t n;
+
+	if (getaddrinfo(addr, port, &hints, &ai))
+		return fail("address");
+	p.fd = socket(ai->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	p.events = POLLIN;
+	if (connect(p.fd, ai->ai_addr, ai->ai_addrlen) < 0)
+		return fail("connect");
+	freeaddrinfo(ai);
+	/* Errors are those of a moment without a pod. */
+	for (;;) {
+		if (send(p.fd, "?", 1, 0) < 0 || poll(&p, 1, 20) <= 0)
+			continue;
+		n = recv(p.fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (n > 0)
+			printf("%.*s\n", (int)n, buf);
+		fflush(stdout);
+		usleep(20000);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "serve"))
 		return serve(argv[2]);
 	if (argc == 5 && !strcmp(argv[1], "ask"))
 		return ask(argv[2], argv[3], argv[4]);
-	fputs("usage: whoami serve PORT | ask tcp|udp ADDR PORT\n", stderr);
+	if (argc == 4 && !strcmp(argv[1], "stream"))
+		return stream(argv[2], argv[3]);
+	fputs("usage: whoami serve PORT | ask tcp|udp ADDR PORT | "
+	      "stream ADDR PORT\n", stderr);
 	return 2;
 }

@@ -1,0 +1,217 @@
+/*
+ * plugin/rules_add.c - making an attachment's rules
+ *
+ * First all of them are tried. Where the kernel says that there is something
+ * already, we look what that is: what the same attachment left earlier, or one
+ * that is gone, is deleted in the same transaction as ours are made; so is
+ * another's claim to an address that is ours now.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/util.h"
+#include "ipam/cni.h"
+#include "plugin/localnet.h"
+#include "plugin/rules_work.h"
+
+/* nftables takes 128 bytes. */
+#define COMMENT_BYTES 128
+
+/* --- the script --- */
+
+/* For people, behind the two tags; nothing that could end nft's string. */
+static void make_comment(const struct pl_attach *at, const char *tag, char *buf)
+{
+	const struct pl_attach net = { at->network, "", "" };
+	char net_tag[PL_RULES_TAG_BYTES];
+
+	pl_record_host_ifname(&net, net_tag);
+	snprintf(buf, COMMENT_BYTES, "%s %s %s/%s/%s", tag, net_tag,
+		 at->network, at->id, at->ifname);
+	for (; *buf; buf++) {
+		if (!strchr("abcdefghijklmnopqrstuvwxyz"
+			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.:@/-",
+			    *buf))
+			*buf = '?';
+	}
+}
+
+static void make_table(FILE *out, const struct pl_rules *r, size_t t,
+		       const char *comment)
+{
+	const struct pl_rules_def *d = &pl_rules_defs[t];
+	const struct pl_ruleset *s = &r->in[t];
+	const char *f = d->family, *n = d->name;
+
+	fputs(d->script, out);
+	if (s->n_rules)
+		fprintf(out, "create chain %s %s %s\n", f, n, r->tag);
+	for (size_t i = 0; i < s->n_rules; i++)
+		fprintf(out, "add rule %s %s %s %s\n", f, n, r->tag,
+			s->rules[i]);
+	for (size_t i = 0; i < s->n_elems; i++) {
+		const struct pl_rules_elem *e = &s->elems[i];
+
+		fprintf(out, "create element %s %s %s { %s comment \"%s\"%s%s }"
+			"\n", f, n, e->set, e->key, comment,
+			*e->data ? " : " : "", e->data);
+	}
+	fprintf(out, "create element %s %s attached { %s comment \"%s\" : "
+		"jump used }\n", f, n, r->tag, comment);
+}
+
+static void make(struct pl_rules_work *w, const struct pl_rules *r,
+		 const struct pl_attach *at, const struct pl_localnet *l)
+{
+	const struct pl_rules_def *ports = &pl_rules_defs[PL_RULES_PORTS];
+	char comment[COMMENT_BYTES];
+
+	make_comment(at, r->tag, comment);
+	for (size_t t = 0; t < PL_RULES_TABLES; t++) {
+		if (pl_ruleset_wanted(&r->in[t]))
+			make_table(w->out, r, t, comment);
+	}
+	if (l->index && !l->on)
+		fprintf(w->out, "add element %s %s localnet { %d }\n",
+			ports->family, ports->name, l->index);
+}
+
+/* --- what is in the way --- */
+
+struct clash {
+	struct pl_rules_work *w;
+	const struct pl_rules *r;
+	const struct pl_rules_others *others;
+	size_t table;
+	struct pl_rules_tags gone;
+	struct pl_err *err;
+};
+
+static bool wanted(const struct pl_ruleset *s, const struct pl_rules_item *item)
+{
+	for (size_t i = 0; i < s->n_elems; i++) {
+		if (!strcmp(s->elems[i].set, item->name) &&
+		    !strcmp(s->elems[i].key, item->key))
+			return true;
+	}
+	return false;
+}
+
+/* "6 . 8080", with an address of the node before it or without. */
+static int port_taken(const struct pl_rules_item *item, struct pl_err *err)
+{
+	const char *port = strrchr(item->key, ' ');
+	const char *what = "tcp";
+
+	if (strstr(item->key, "17 . "))
+		what = "udp";
+	else if (strstr(item->key, "132 . "))
+		what = "sctp";
+	return pl_cni_err(err, PL_CNI_DUPLICATE,
+			  "hostPort%s (%s) is taken by %s; choose another one, "
+			  "or delete that attachment", port ? port : "", what,
+			  *item->who ? item->who : "somebody");
+}
+
+static int find_gone(const struct pl_rules_item *item, void *arg)
+{
+	struct clash *c = arg;
+	const char *tag = c->r->tag;
+
+	if (item->kind == PL_RULES_CHAIN && !strcmp(item->name, tag))
+		return pl_rules_tags_put(&c->gone, tag, c->err);
+	if (item->kind != PL_RULES_ELEM)
+		return 0;
+	if (!strcmp(item->owner, tag))
+		return pl_rules_tags_put(&c->gone, tag, c->err);
+	if (!strstr(item->name, "port") ||
+	    !wanted(&c->r->in[c->table], item))
+		return 0;
+	if (!*item->owner || c->others->alive(item->owner, item->who,
+					      c->others->arg))
+		return port_taken(item, c->err);
+	pl_warn("taking over a port of %s, which is gone", item->who);
+	return pl_rules_tags_put(&c->gone, item->owner, c->err);
+}
+
+/* An address that is ours now. */
+static int write_claims(const struct pl_rules_item *item, void *arg)
+{
+	struct clash *c = arg;
+	const struct pl_rules_def *d = &pl_rules_defs[c->table];
+
+	if (item->kind == PL_RULES_ELEM && !strstr(item->name, "port") &&
+	    wanted(&c->r->in[c->table], item) &&
+	    !pl_rules_tags_have(&c->gone, item->owner))
+		fprintf(c->w->out, "delete element %s %s %s { %s }\n",
+			d->family, d->name, item->name, item->key);
+	return 0;
+}
+
+/* Writes what deletes it. */
+static int clear(struct clash *c, struct pl_err *err)
+{
+	struct pl_rules_work *w = c->w;
+	int rc = pl_rules_look(w, err);
+
+	if (rc == 0)
+		rc = pl_rules_list(w, err);
+	for (c->table = 0; rc == 0 && c->table < PL_RULES_TABLES; c->table++)
+		rc = pl_rules_each(w->list[c->table], find_gone, c);
+	if (rc < 0)
+		return rc;
+	pl_rules_tags_sort(&c->gone);
+	for (c->table = 0; c->table < PL_RULES_TABLES; c->table++)
+		pl_rules_each(w->list[c->table], write_claims, c);
+	return pl_rules_drop(w, &c->gone, false, err);
+}
+
+/* --- */
+
+static int add(struct pl_rules_work *w, const struct pl_rules *r,
+	       const struct pl_attach *at, const struct pl_rules_others *others,
+	       const struct pl_localnet *l, struct pl_err *err)
+{
+	struct clash c = { .w = w, .r = r, .others = others, .err = err };
+	int rc;
+
+	make(w, r, at, l);
+	rc = pl_rules_run(w, err);
+	if (rc != -EEXIST)
+		return rc;
+	rc = clear(&c, err);
+	if (rc == 0) {
+		make(w, r, at, l);
+		rc = pl_rules_run(w, err);
+	}
+	free(c.gone.tags);
+	return rc;
+}
+
+int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
+		 const struct pl_rules_others *others, struct pl_err *err)
+{
+	struct pl_localnet l = { 0 };
+	struct pl_rules_work w;
+	struct pl_err why;
+	int rc = pl_rules_begin(&w, err);
+
+	if (rc == 0 && r->local_to.family)
+		rc = pl_localnet_find(&r->local_to, &l, err);
+	if (rc == 0)
+		rc = add(&w, r, at, others, &l, err);
+	if (rc < 0) {
+		pl_rules_end(&w);
+		return rc;
+	}
+	/* Only now, since the rules keep others from saying 127.0.0.1. */
+	if (l.index && !l.on)
+		rc = pl_localnet_set(l.name, true, err);
+	pl_rules_end(&w);
+	if (rc < 0 && pl_rules_del(at, &why) < 0)
+		pl_error("%s", why.msg);
+	return rc;
+}

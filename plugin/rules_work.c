@@ -1,0 +1,235 @@
+/* plugin/rules_work.c - one piece of work on the rules of a namespace */
+#include "plugin/rules_work.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/util.h"
+#include "plugin/localnet.h"
+
+/* A transaction takes a millisecond; a failed one, some dozens. */
+#define LOCK_WAIT_MS 20000
+
+/*
+ * The file of a namespace is one inode for all who open it while it lives, so
+ * a lock on it is a lock of the namespace; nothing has to be made or removed.
+ */
+static int lock_namespace(int *fd, struct pl_err *err)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+
+	*fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (*fd < 0)
+		return pl_err_sys(err, "cannot open /proc/self/ns/net");
+	for (int ms = 0; flock(*fd, LOCK_EX | LOCK_NB) < 0; ms++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return pl_err_sys(err, "cannot lock the namespace");
+		if (ms == LOCK_WAIT_MS)
+			return pl_err_set(err, EBUSY, "another process changes "
+					  "the rules of this namespace");
+		nanosleep(&step, NULL);
+	}
+	return 0;
+}
+
+int pl_rules_look(struct pl_rules_work *w, struct pl_err *err)
+{
+	int rc = w->nl.sock ? 0 : pl_nl_open_netfilter(&w->nl, err);
+
+	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {
+		const struct pl_rules_def *d = &pl_rules_defs[t];
+
+		rc = pl_nl_nft_users(&w->nl, d->nfproto, d->name, "used",
+				     &w->users[t], err);
+		w->there[t] = rc == 0;
+		rc = rc == -ENOENT ? 0 : rc;
+	}
+	if (rc < 0)
+		pl_err_prefix(err, "nftables");
+	return rc;
+}
+
+int pl_rules_begin(struct pl_rules_work *w, struct pl_err *err)
+{
+	int rc;
+
+	*w = (struct pl_rules_work){ .lock = -1 };
+	w->out = open_memstream(&w->script, &w->script_bytes);
+	if (!w->out)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = lock_namespace(&w->lock, err);
+	return rc == 0 ? pl_rules_look(w, err) : rc;
+}
+
+void pl_rules_end(struct pl_rules_work *w)
+{
+	for (size_t t = 0; t < PL_RULES_TABLES; t++)
+		cJSON_Delete(w->list[t]);
+	pl_nft_close(w->nft);
+	pl_nl_close(&w->nl);
+	if (w->out)
+		fclose(w->out);
+	free(w->script);
+	pl_close_fd(&w->lock);
+}
+
+static int load(struct pl_rules_work *w, struct pl_err *err)
+{
+	return w->nft ? 0 : pl_nft_open(&w->nft, err);
+}
+
+/* A link that is gone has no setting any more. */
+static void close_localnet(struct pl_rules_work *w)
+{
+	const cJSON *e;
+	struct pl_err why;
+
+	cJSON_ArrayForEach(e, w->localnet) {
+		const char *name = cJSON_GetStringValue(e);
+
+		if (name && pl_localnet_set(name, false, &why) < 0)
+			pl_info("%s", why.msg);
+	}
+	w->localnet = NULL;
+}
+
+int pl_rules_run(struct pl_rules_work *w, struct pl_err *err)
+{
+	int rc = load(w, err);
+
+	if (rc == 0 && fflush(w->out))
+		rc = pl_err_set(err, ENOMEM, "out of memory");
+	/* While what guards them is still there. */
+	if (rc == 0)
+		close_localnet(w);
+	if (rc == 0 && w->script_bytes)
+		rc = pl_nft_run(w->nft, w->script, err);
+	rewind(w->out);
+	return rc;
+}
+
+int pl_rules_list(struct pl_rules_work *w, struct pl_err *err)
+{
+	char cmd[80];
+	int rc = load(w, err);
+
+	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {
+		if (!w->there[t] || w->list[t])
+			continue;
+		snprintf(cmd, sizeof(cmd), "list table %s %s",
+			 pl_rules_defs[t].family, pl_rules_defs[t].name);
+		rc = pl_nft_list(w->nft, cmd, &w->list[t], err);
+	}
+	return rc;
+}
+
+/* --- deleting: the same for one attachment and for many --- */
+
+static int by_tag(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+void pl_rules_tags_sort(struct pl_rules_tags *t)
+{
+	if (t->n)
+		qsort(t->tags, t->n, sizeof(*t->tags), by_tag);
+}
+
+bool pl_rules_tags_have(const struct pl_rules_tags *t, const char *tag)
+{
+	return t->n && bsearch(tag, t->tags, t->n, sizeof(*t->tags), by_tag);
+}
+
+int pl_rules_tags_put(struct pl_rules_tags *t, const char *tag,
+		   struct pl_err *err)
+{
+	char (*tags)[PL_RULES_TAG_BYTES];
+
+	tags = reallocarray(t->tags, t->n + 1, sizeof(*tags));
+	if (!tags)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	t->tags = tags;
+	snprintf(tags[t->n++], sizeof(*tags), "%s", tag);
+	return 0;
+}
+
+int pl_rules_tags_add(struct pl_rules_tags *t, const struct pl_attach *at,
+		      struct pl_err *err)
+{
+	char tag[PL_RULES_TAG_BYTES];
+
+	pl_record_host_ifname(at, tag);
+	return pl_rules_tags_put(t, tag, err);
+}
+
+struct drop {
+	struct pl_rules_work *w;
+	const struct pl_rules_tags *owners;
+	const struct pl_rules_def *def;
+	uint32_t attached;		/* of the owners, in this table */
+};
+
+static int count_attached(const struct pl_rules_item *item, void *arg)
+{
+	struct drop *d = arg;
+
+	if (item->kind == PL_RULES_ELEM && !strcmp(item->name, "attached") &&
+	    pl_rules_tags_have(d->owners, item->key))
+		d->attached++;
+	return 0;
+}
+
+static int drop_item(const struct pl_rules_item *item, void *arg)
+{
+	struct drop *d = arg;
+	const char *family = d->def->family, *table = d->def->name;
+	FILE *out = d->w->out;
+
+	if (item->kind == PL_RULES_ELEM && pl_rules_tags_have(d->owners, item->owner))
+		fprintf(out, "delete element %s %s %s { %s }\n", family, table,
+			item->name, item->key);
+	else if (item->kind == PL_RULES_CHAIN && pl_rules_tags_have(d->owners, item->name))
+		fprintf(out, "flush chain %s %s %s\ndelete chain %s %s %s\n",
+			family, table, item->name, family, table, item->name);
+	return 0;
+}
+
+int pl_rules_drop(struct pl_rules_work *w, const struct pl_rules_tags *owners,
+		  bool empty, struct pl_err *err)
+{
+	int rc = pl_rules_list(w, err);
+
+	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {
+		struct drop d = { .w = w, .owners = owners,
+				  .def = &pl_rules_defs[t] };
+
+		if (!w->list[t])
+			continue;
+		pl_rules_each(w->list[t], count_attached, &d);
+		if (!empty || d.attached != w->users[t]) {
+			pl_rules_each(w->list[t], drop_item, &d);
+			continue;
+		}
+		fprintf(w->out, "delete table %s %s\n", d.def->family,
+			d.def->name);
+		if (t == PL_RULES_PORTS)
+			w->localnet = pl_rules_set(w->list[t], "localnet");
+	}
+	return rc;
+}
+
+bool pl_rules_any(const struct pl_rules_work *w)
+{
+	for (size_t t = 0; t < PL_RULES_TABLES; t++) {
+		if (w->there[t])
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,205 @@
+#!/bin/bash
+# tests/system/plugin_portmap.sh: ports of the node that lead into a pod, with
+# real traffic; frames with a wrong MAC.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/plugin.bash"
+. "$(dirname "$0")/nft.bash"
+
+nodes_and_outside
+fake_start
+N=${NODE[1]}
+ns_add && A=$PID
+ns_add && B=$PID
+serve "$A" 80
+dual='.ipam.ranges += [[{"subnet":"fd77::/64"}]] |
+	.ipam.routes += [{"dst":"::/0"}]'
+# maps "HOST POD PROTO [IP]"...: a jq filter
+maps() {
+	local m
+	for m in "$@"; do
+		set -- $m
+		printf '{"hostPort":%s,"containerPort":%s,"protocol":"%s"%s}\n' \
+			"$1" "$2" "$3" "${4:+,\"hostIP\":\"$4\"}"
+	done | jq -cs '"\(.)"' | jq -r '".runtimeConfig.portMappings = \(.)"'
+}
+ports=$(maps "8080 80 tcp" "8080 80 udp" "8081 80 TCP 192.0.2.1" \
+	"8082 80 tcp fd02::1" "8083 80 tcp 127.0.0.1" "8084 80 tcp 0.0.0.0" \
+	"8085 80 sctp")
+
+# No mapping costs nothing.
+for none in '.runtimeConfig.portMappings = []' '.runtimeConfig = null'; do
+	check "none-${#none}" pl ADD "$A" a eth0 "$none"
+	check "none-${#none}-no-rule" no_rules
+	pl DEL "" a
+done
+
+check add pl ADD "$A" a eth0 "$dual | $ports"
+RES=$(pl DEL "" a; pl ADD "$A" a eth0 "$dual | $ports")
+pl ADD "$B" b eth0 "$dual" >"$T/b"
+# Until the node's own address on a new bridge is good, it looks for nobody.
+settled() { ! host ip -6 addr show dev br0 | grep -q tentative; }
+wait_for 10 settled
+for p in tcp udp; do
+	check "outside-$p-4" seen_as 192.0.2.2 "$OUTSIDE" $p 192.0.2.1 8080
+	check "outside-$p-6" seen_as fd02::2 "$OUTSIDE" $p fd02::1 8080
+	check "node-$p-4" seen_as 192.0.2.1 "$N" $p 192.0.2.1 8080
+	check "node-$p-6" seen_as fd02::1 "$N" $p fd02::1 8080
+	check "localhost-$p" seen_as 10.77.0.1 "$N" $p 127.0.0.1 8080
+	check "itself-$p-4" seen_as 10.77.0.1 "$A" $p 192.0.2.1 8080
+	check "itself-$p-6" seen_as fd77::1 "$A" $p fd02::1 8080
+	check "itself-by-gateway-$p" seen_as 10.77.0.1 "$A" $p 10.77.0.1 8080
+	check "neighbour-$p-4" seen_as 10.77.0.1 "$B" $p 192.0.2.1 8080
+	check "neighbour-$p-6" seen_as fd77::1 "$B" $p fd02::1 8080
+done
+check host-ip-4 seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8081
+check host-ip-6 seen_as fd02::2 "$OUTSIDE" tcp fd02::1 8082
+check host-ip-localhost seen_as 10.77.0.1 "$N" tcp 127.0.0.1 8083
+check host-ip-any seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8084
+refuses() { says 1 'Connection refused' ask_from "$@"; }
+check host-ip-is-the-only-one refuses "$N" tcp 127.0.0.1 8081
+check host-ip-localhost-is-not-outside refuses "$OUTSIDE" tcp 192.0.2.1 8083
+check host-ip-family refuses "$OUTSIDE" tcp fd02::1 8084
+check localhost-6-is-refused refuses "$N" tcp ::1 8080
+check other-protocol refuses "$OUTSIDE" tcp 192.0.2.1 8085
+a4=$(printf '%s' "$RES" | jq -r '.ips[0].address' | cut -d/ -f1)
+sctp() { rules | grep -q "sctp . 8085 .*: $a4 . 80"; }
+check sctp sctp
+# Nobody but the node itself says 127.0.0.1; with route_localnet on, it is
+# this rule and not the kernel that stands before what listens there.
+martian() {
+	in_ns "$B" ip route add 127.0.0.0/8 via 10.77.0.1 table 77 &&
+		in_ns "$B" ip rule add to 127.0.0.1 table 77 pref 0 &&
+		in_ns "$B" ip rule add table local pref 1 &&
+		in_ns "$B" ip rule del pref 0 table local &&
+		! ask_from "$B" udp 127.0.0.1 8000
+}
+check localnet-is-guarded martian
+
+# CHECK.
+prev() { pl CHECK "$A" a eth0 "$dual | $ports | .prevResult = $RES"; }
+check check prev
+bad_check() {
+	host nft "$@" && code 104 prev
+}
+ports_table='inet podlane_ports'
+check check-element bad_check delete element $ports_table port4 '{ tcp . 8080 }'
+comment=$(rules | grep -o '"pl[^"]* net/a/eth0"' | head -1)
+host nft add element $ports_table port4 \
+	"{ tcp . 8080 comment $comment : $a4 . 81 }"
+check check-other-port code 104 prev
+again() {
+	pl DEL "" a && RES=$(pl ADD "$A" a eth0 "$dual | $ports") && prev
+}
+again
+check check-base-rule bad_check flush chain $ports_table hostports
+again
+localnet() { host sh -c "echo $1 >/proc/sys/net/ipv4/conf/br0/route_localnet"; }
+localnet 0
+check check-localnet code 104 prev
+localnet 1
+check check-again prev
+tag=$(rules | grep -o 'pl[0-9a-v]* pl[0-9a-v]* net/a' | head -1 | cut -d' ' -f1)
+check check-own-rules bad_check flush chain $ports_table "$tag"
+again
+
+# One port, two pods.
+taken() {
+	code 103 pl ADD "$B" c eth1 "$(maps "8080 80 tcp")" &&
+		pl ADD "$B" c eth1 "$(maps "8080 80 tcp")" 2>&1 |
+			grep 'hostPort 8080 (tcp) is taken by net/a/eth0'
+}
+check taken taken
+check taken-leaves-pod eval '! in_ns "$B" ip link show eth1'
+check taken-leaves-first seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
+check taken-other-protocol pl ADD "$B" c eth1 "$(maps "8080 80 sctp")"
+check taken-del pl DEL "" c eth1
+check other-stays seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
+check twice-in-one code 7 pl ADD "$B" c eth1 "$(maps "9 80 tcp" "9 81 tcp")"
+check same-twice-is-one pl ADD "$B" c eth1 \
+	"$(maps "9 80 tcp" "9 80 tcp 0.0.0.0")"
+pl DEL "" c eth1
+
+# The end.
+check del pl DEL "" a
+check del-again pl DEL "" a
+check no-table no_rules
+is_closed() { grep -qx 0 <(host cat /proc/sys/net/ipv4/conf/br0/route_localnet); }
+check localnet-is-closed is_closed
+check closed refuses "$OUTSIDE" tcp 192.0.2.1 8080
+# Somebody else's setting is left alone.
+localnet 1
+pl ADD "$A" a eth0 "$ports" >/dev/null
+pl DEL "" a
+check localnet-of-others-stays eval '! is_closed'
+localnet 0
+
+# snat, masqAll, promiscMode.
+pl ADD "$A" a eth0 "$ports | .snat = false" >/dev/null
+check no-snat-outside seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
+check no-snat-localnet is_closed
+check no-snat-rules eval '! rules | grep masquerade'
+pl DEL "" a
+pl ADD "$A" a eth0 "$ports | .masqAll = true" >/dev/null
+check masq-all seen_as 10.77.0.1 "$OUTSIDE" tcp 192.0.2.1 8080
+pl DEL "" a
+check snat-no-table no_rules
+
+pl DEL "" b
+
+# A sender of UDP that does not stop gets through to the next pod.
+serve "$B" 80
+stream() { # ADD of that pod while packets come from one port of a client
+	local old=$1 new=$2 c
+	pl ADD "$old" u1 eth0 "$(maps "8090 80 udp")" >/dev/null || return
+	nsenter --net=/proc/"$OUTSIDE"/ns/net "$O/tests/system/whoami" \
+		stream 192.0.2.1 8090 >"$T/stream" &
+	c=$!
+	PIDS+=("$c")
+	wait_for 5 grep -q . "$T/stream" && pl DEL "" u1 &&
+		pl ADD "$new" u2 eth0 "$(maps "8090 80 udp")" >/dev/null &&
+		: >"$T/stream" && wait_for 5 grep -q . "$T/stream"
+	local rc=$?
+	kill -KILL "$c"
+	wait "$c" 2>/dev/null
+	pl DEL "" u2
+	return $rc
+}
+check udp-stream stream "$A" "$B"
+
+# Behind the reference bridge plugin.
+ref='{"cniVersion":"1.0.0","name":"net","type":"bridge","bridge":"ref0",
+ "isGateway":true,"hairpinMode":true,"ipam":{"type":"host-local",
+ "dataDir":"'$T'/ipam","ranges":[[{"subnet":"10.78.0.0/24"}]],
+ "routes":[{"dst":"0.0.0.0/0"}]}}'
+if [ -x /usr/lib/cni/bridge ]; then
+	prev=$(printf '%s' "$ref" | CNI_PLUGIN=/usr/lib/cni/bridge \
+		cni 1 ADD "$A" c)
+	behind="$(maps "8080 80 tcp") | .prevResult = $prev"
+	check chained pl ADD "$A" c eth0 "$behind | .ipMasq = true"
+	check chained-outside seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
+	check chained-itself seen_as 10.78.0.1 "$A" tcp 192.0.2.1 8080
+	check chained-localhost seen_as 10.78.0.1 "$N" tcp 127.0.0.1 8080
+	check chained-leaves-the-rest eval '! rules | grep podlane_masq'
+	check chained-check pl CHECK "$A" c eth0 "$behind"
+	check chained-taken code 103 pl ADD "$B" d eth0 "$(maps "8080 80 tcp")"
+	check chained-del pl DEL "" c eth0 "$behind"
+	printf '%s' "$ref" | CNI_PLUGIN=/usr/lib/cni/bridge cni 1 DEL "$A" c
+	check chained-clean no_rules
+else
+	skip chained "the reference bridge plugin is not installed"
+fi
+
+# macspoofchk.
+RES=$(pl ADD "$A" m eth0 '.macspoofchk = true')
+check mac-right seen_as \
+	"$(printf '%s' "$RES" | jq -r '.ips[0].address' | cut -d/ -f1)" \
+	"$A" tcp 10.77.0.1 8000
+spoof='.macspoofchk = true'
+check mac-check pl CHECK "$A" m eth0 "$spoof | .prevResult = $RES"
+in_ns "$A" ip link set eth0 address 02:00:00:00:00:77
+in_ns "$A" ip route replace default via 10.77.0.1
+check mac-wrong eval '! ask_from "$A" tcp 10.77.0.1 8000'
+check mac-del pl DEL "" m
+check mac-no-table no_rules
+check clean clean
+finish
