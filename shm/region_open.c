@@ -117,7 +117,7 @@ int pl_region_ask_open(struct pl_conn *conn, bool again,
 		.reply_bytes = sizeof(*ok),
 		.reply_fds = fd,
 		.n_reply_fds = 1,
-		.timeout_ms = PL_CONN_FAR_MS,
+		.timeout_ms = again ? PL_CONN_REPLY_MS : PL_CONN_FAR_MS,
 		.epoch = epoch,
 	};
 
@@ -178,6 +178,11 @@ int pl_region_open(struct pl_conn *conn, const char *pod_addr,
 		return rc;
 	do {
 		rc = open_once(conn, &req, out, err);
+		/* An agent that was just started may not know it yet. */
+		if (rc == -EAGAIN)
+			rc = pl_err_set(err, ENOENT, "no such region, as far "
+					"as an agent knows that was started a "
+					"moment ago");
 		if (rc != -ENOENT)
 			return rc;
 		ns = PL_MIN(ns * 2, (uint64_t)RETRY_MAX_NS);

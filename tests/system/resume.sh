@@ -71,6 +71,8 @@ step() {
 		FAILED=1
 	fi
 }
+# Breaks the agents' connections, where the kernel can.
+cut() { in_ns "${NODE[1]}" ss -K dst 10.99.0.2 >/dev/null 2>&1 || true; }
 now_and_then() { sleep 0.$((RANDOM % 4))$((RANDOM % 10)); }
 
 for p in a c; do
@@ -114,10 +116,11 @@ often() {
 	local i
 	for ((i = 0; i < KILLS; i++)); do
 		now_and_then
-		case $((RANDOM % 3)) in
+		case $((RANDOM % 4)) in
 		0) again 1;;
 		1) again 2;;
 		2) both_again;;
+		3) cut;;
 		esac || { show; return 1; }
 	done
 	moves $ALL && nothing_failed
@@ -136,6 +139,8 @@ storm() {
 	run b storm_far storm 10.88.2.10 60
 	run b storm_near storm 10.88.1.10 60
 	for ((i = 0; i < KILLS; i++)); do
+		now_and_then
+		cut
 		now_and_then
 		again $((RANDOM % 2 + 1)) || { show; return 1; }
 	done
