@@ -5,11 +5,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include "common/util.h"
 
 #define FILE_MAX (256u << 10)
 #define UNKNOWN UINT64_MAX
+/* Version 1 says so much, rounded down to pages, where there is no limit. */
+#define NO_LIMIT (UINT64_C(1) << 62)
 
 /* The number after "name" at the start of a line of text. */
 uint64_t pl_mem_field(const char *text, const char *name)
@@ -65,24 +68,28 @@ static uint64_t droppable(const char *dir, int v2)
 	return sum;
 }
 
-uint64_t pl_mem_group_room(const char *dir, int v2)
+uint64_t pl_mem_group_room(const char *dir, int v2, uint64_t enough)
 {
 	uint64_t limit = file_number(dir, v2 ? "memory.max" :
 					       "memory.limit_in_bytes");
-	uint64_t used = file_number(dir, v2 ? "memory.current" :
-					      "memory.usage_in_bytes");
+	uint64_t used, drop;
 
-	uint64_t drop;
-
-	if (limit == UNKNOWN || used == UNKNOWN)
+	if (limit >= NO_LIMIT)
 		return UNKNOWN;
+	used = file_number(dir, v2 ? "memory.current" :
+				     "memory.usage_in_bytes");
+	if (used == UNKNOWN)
+		return UNKNOWN;
+	if (limit > used && limit - used >= enough)
+		return limit - used;
 	drop = droppable(dir, v2);
 	used -= PL_MIN(used, drop);
 	return limit > used ? limit - used : 0;
 }
 
 /* The group and all groups above it, up to the mount. */
-static uint64_t groups_room(const char *mount, const char *group, int v2)
+static uint64_t groups_room(const char *mount, const char *group, int v2,
+			    uint64_t enough)
 {
 	uint64_t room = UNKNOWN;
 	char dir[4096];
@@ -91,7 +98,7 @@ static uint64_t groups_room(const char *mount, const char *group, int v2)
 	if (pl_format(dir, sizeof(dir), "%s%s", mount, group) < 0)
 		return UNKNOWN;
 	for (;;) {
-		uint64_t r = pl_mem_group_room(dir, v2);
+		uint64_t r = pl_mem_group_room(dir, v2, enough);
 		char *slash = strrchr(dir, '/');
 
 		room = PL_MIN(room, r);
@@ -102,7 +109,7 @@ static uint64_t groups_room(const char *mount, const char *group, int v2)
 }
 
 /* One line "ID:CONTROLLERS:/GROUP"; v2 has no controllers. */
-static uint64_t line_room(char *line)
+static uint64_t line_room(char *line, uint64_t enough)
 {
 	char *kind = strchr(line, ':');
 	char *group = kind ? strchr(kind + 1, ':') : NULL;
@@ -111,28 +118,39 @@ static uint64_t line_room(char *line)
 		return UNKNOWN;
 	*group++ = '\0';
 	if (kind[1] == '\0') {
-		uint64_t a = groups_room("/sys/fs/cgroup", group, 1);
-		uint64_t b = groups_room("/sys/fs/cgroup/unified", group, 1);
+		uint64_t a = groups_room("/sys/fs/cgroup", group, 1,
+					 enough);
+		uint64_t b = groups_room("/sys/fs/cgroup/unified", group, 1,
+					 enough);
 
 		return PL_MIN(a, b);
 	}
 	if (!strstr(kind, "memory"))
 		return UNKNOWN;
-	return groups_room("/sys/fs/cgroup/memory", group, 0);
+	return groups_room("/sys/fs/cgroup/memory", group, 0, enough);
 }
 
-uint64_t pl_mem_room(void)
+static uint64_t machine_room(uint64_t enough)
 {
-	pl_auto_free char *info = NULL, *groups = NULL;
-	uint64_t room = UNKNOWN;
+	pl_auto_free char *info = NULL;
+	struct sysinfo si;
+	uint64_t kib;
+
+	/* What is free is available; what is available takes longer to know. */
+	if (sysinfo(&si) == 0 && (uint64_t)si.freeram * si.mem_unit >= enough)
+		return (uint64_t)si.freeram * si.mem_unit;
+	if (pl_file_read("/proc/meminfo", FILE_MAX, &info, NULL, NULL) < 0)
+		return UNKNOWN;
+	kib = pl_mem_field(info, "MemAvailable");
+	return kib == UNKNOWN ? UNKNOWN : kib << 10;
+}
+
+uint64_t pl_mem_room(uint64_t enough)
+{
+	pl_auto_free char *groups = NULL;
+	uint64_t room = machine_room(enough);
 	char *line, *next;
 
-	if (pl_file_read("/proc/meminfo", FILE_MAX, &info, NULL, NULL) == 0) {
-		uint64_t kib = pl_mem_field(info, "MemAvailable");
-
-		if (kib != UNKNOWN)
-			room = kib << 10;
-	}
 	if (pl_file_read("/proc/self/cgroup", FILE_MAX, &groups, NULL, NULL) < 0)
 		return room;
 	for (line = groups; line && *line; line = next) {
@@ -141,7 +159,7 @@ uint64_t pl_mem_room(void)
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		r = line_room(line);
+		r = line_room(line, enough);
 		room = PL_MIN(room, r);
 	}
 	return room;

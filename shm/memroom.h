@@ -13,12 +13,13 @@
 /*
  * The least of what the machine has available and what each memory control
  * group (v1 or v2) above this process has left, counting the file pages in it
- * that can be dropped. UINT64_MAX: nothing is known.
+ * that can be dropped. Where something has `enough`, it is not looked at any
+ * closer, and may count for less than it has. UINT64_MAX: nothing is known.
  */
-uint64_t pl_mem_room(void);
+uint64_t pl_mem_room(uint64_t enough);
 
 /* The parsers, for tests; UINT64_MAX when there is no such number. */
 uint64_t pl_mem_field(const char *text, const char *name);
-uint64_t pl_mem_group_room(const char *dir, int v2);
+uint64_t pl_mem_group_room(const char *dir, int v2, uint64_t enough);
 
 #endif

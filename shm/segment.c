@@ -75,7 +75,7 @@ static int no_room(uint64_t bytes, uint64_t room, struct pl_err *err)
 /* Take all of the memory now, or none. */
 static int reserve(int fd, uint64_t bytes, struct pl_err *err)
 {
-	uint64_t room = pl_mem_room();
+	uint64_t room = pl_mem_room(bytes + ROOM_SPARE);
 	int rc;
 
 	if (room < bytes || room - bytes < ROOM_SPARE)

@@ -248,7 +248,7 @@ static void regions_and_watches(void **state)
 static void memory_that_is_not_there(void **state)
 {
 	int before = count_fds();
-	uint64_t room = pl_mem_room();
+	uint64_t room = pl_mem_room(UINT64_MAX);
 	struct pl_err err;
 	struct pl_seg s;
 
@@ -330,17 +330,19 @@ static void rooms_of_groups(void **state)
 	assert_true(pl_mem_field("a x\n", "a") == UINT64_MAX);
 	assert_true(pl_mem_field("", "a") == UINT64_MAX);
 	assert_non_null(mkdtemp(dir));
-	assert_true(pl_mem_group_room(dir, 1) == UINT64_MAX);
+	assert_true(pl_mem_group_room(dir, 1, UINT64_MAX) == UINT64_MAX);
 	put_file(dir, "memory.max", "1000\n");
 	put_file(dir, "memory.current", "700\n");
-	assert_int_equal(pl_mem_group_room(dir, 1), 300);
+	assert_int_equal(pl_mem_group_room(dir, 1, UINT64_MAX), 300);
 	put_file(dir, "memory.stat", "anon 5\ninactive_file 100\n"
 				     "active_file 50\n");
-	assert_int_equal(pl_mem_group_room(dir, 1), 450);
+	assert_int_equal(pl_mem_group_room(dir, 1, UINT64_MAX), 450);
+	assert_int_equal(pl_mem_group_room(dir, 1, 301), 450);
+	assert_int_equal(pl_mem_group_room(dir, 1, 300), 300);
 	put_file(dir, "memory.current", "2000\n");
-	assert_int_equal(pl_mem_group_room(dir, 1), 0);
+	assert_int_equal(pl_mem_group_room(dir, 1, UINT64_MAX), 0);
 	put_file(dir, "memory.max", "max\n");
-	assert_true(pl_mem_group_room(dir, 1) == UINT64_MAX);
+	assert_true(pl_mem_group_room(dir, 1, UINT64_MAX) == UINT64_MAX);
 	for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
 		unlink(path);
