@@ -5,6 +5,9 @@
  * what a program polls is an epoll descriptor over it, and over an event that
  * says that there will be none. What the agent that has gone had still offered
  * is dropped: whoever wants to connect asks again.
+ *
+ * To make a segment takes as long as all the rest of making a lane. So once a
+ * listener has taken a lane it makes that of the next one before it waits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +38,8 @@ struct pl_listener {
 	int fd;			/* our end; -1: its agent has gone */
 	uint32_t epoch;		/* of fd */
 	bool is_lost;
+	bool has_taken;		/* a lane; more may follow */
+	struct pl_seg spare;	/* for the next one */
 };
 
 static int check_opts(const struct pl_lane_opts *opts, uint32_t flags,
@@ -191,6 +196,7 @@ static void listener_free(struct pl_listener *l)
 	pl_close_fd(&l->fd);
 	pl_close_fd(&l->wait_fd);
 	pl_close_fd(&l->lost_fd);
+	pl_seg_close(&l->spare);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }
@@ -203,6 +209,7 @@ static int listener_new(struct pl_listener **out, struct pl_err *err)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	pthread_mutex_init(&l->lock, NULL);
 	l->fd = -1;
+	l->spare = PL_SEG_NONE;
 	l->wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	l->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wait_fd < 0 || l->lost_fd < 0 || watch(l, l->lost_fd) < 0) {
@@ -299,6 +306,37 @@ static int say_accept(struct pl_listener *l, const struct pl_msg_lane *m,
 	return 0;
 }
 
+/* Before waiting. Without memory for it the next lane is the one to say so. */
+static void spare_make(struct pl_listener *l)
+{
+	struct pl_seg s = PL_SEG_NONE;
+	bool wanted;
+
+	pthread_mutex_lock(&l->lock);
+	wanted = l->has_taken && l->spare.fd < 0;
+	pthread_mutex_unlock(&l->lock);
+	if (!wanted || pl_seg_lane_create(l->ring_bytes, &s, NULL) < 0)
+		return;
+	pthread_mutex_lock(&l->lock);
+	if (l->spare.fd < 0) {
+		l->spare = s;
+		s = PL_SEG_NONE;
+	}
+	pthread_mutex_unlock(&l->lock);
+	pl_seg_close(&s);
+}
+
+static int segment_take(struct pl_listener *l, struct pl_seg *out,
+			struct pl_err *err)
+{
+	pthread_mutex_lock(&l->lock);
+	*out = l->spare;
+	l->spare = PL_SEG_NONE;
+	l->has_taken = true;
+	pthread_mutex_unlock(&l->lock);
+	return out->fd >= 0 ? 0 : pl_seg_lane_create(l->ring_bytes, out, err);
+}
+
 /*
  * Take the lane that is offered. -EPROTO: what the peer sent is no good, which
  * is the peer's affair: the next one may be.
@@ -313,7 +351,7 @@ static int take_lane(struct pl_listener *l, struct pl_msg *m, uint32_t epoch,
 	struct pl_seg own = PL_SEG_NONE;
 	struct pl_lane *lane = NULL;
 	pl_auto_fd seg_fd = -1;
-	int rc = pl_seg_lane_create(l->ring_bytes, &own, err);
+	int rc = segment_take(l, &own, err);
 
 	if (rc < 0) {
 		pl_close_fd(&fds[0]);
@@ -378,6 +416,8 @@ int pl_accept(struct pl_listener *l, int timeout_ms, struct pl_lane **out,
 		int rc = take_offer(l, &m, &epoch, err);
 
 		if (rc == -EAGAIN) {
+			if (timeout_ms)
+				spare_make(l);
 			if (pl_msg_wait(l->wait_fd, deadline) == -ETIMEDOUT)
 				return pl_err_set(err, ETIMEDOUT,
 						  "nobody has connected");

@@ -104,15 +104,19 @@ static void listening(void **state)
 	assert_int_equal(poll(&p, 1, 0), 0);
 	assert_int_equal(pl_accept(l, 0, &lane, &err), -ETIMEDOUT);
 	assert_int_equal(pl_accept(l, 20, &lane, &err), -ETIMEDOUT);
-	stub_lane(&s, &in, PL_MSG_INCOMING, 0);
-	stub_send(s.listener, &in);
-	stub_answer_free(&in);
-	assert_int_equal(poll(&p, 1, SOON_MS), 1);
-	assert_int_equal(pl_accept(l, SOON_MS, &lane, &err), 0);
-	assert_int_equal(listener_answer(&s, &id), PL_MSG_ACCEPT);
-	assert_int_equal(id, STUB_ID);
-	assert_int_equal(pl_lane_send(lane, "x", 1, 0), 1);
-	pl_lane_close(lane);
+	/* The second one's segment is made while the call waits in vain. */
+	for (int i = 0; i < 2; i++) {
+		stub_lane(&s, &in, PL_MSG_INCOMING, 0);
+		stub_send(s.listener, &in);
+		stub_answer_free(&in);
+		assert_int_equal(poll(&p, 1, SOON_MS), 1);
+		assert_int_equal(pl_accept(l, SOON_MS, &lane, &err), 0);
+		assert_int_equal(listener_answer(&s, &id), PL_MSG_ACCEPT);
+		assert_int_equal(id, STUB_ID);
+		assert_int_equal(pl_lane_send(lane, "x", 1, 0), 1);
+		pl_lane_close(lane);
+		assert_int_equal(pl_accept(l, 20, &lane, &err), -ETIMEDOUT);
+	}
 	/* The agent goes. */
 	pl_close_fd(&s.listener);
 	assert_int_equal(pl_accept(l, -1, &lane, &err), -ECONNRESET);
