@@ -38,11 +38,15 @@ struct stub_answer {
 	int n_fds;
 };
 
+struct stub;
+typedef bool stub_spoil(struct stub *s, uint16_t request,
+			struct stub_answer *a);
+
 struct stub {
 	int sock;
 	pthread_t thread;
 	/* Called for each answer; false: do not send it. */
-	bool (*spoil)(struct stub *s, uint16_t request, struct stub_answer *a);
+	stub_spoil *_Atomic spoil;
 	void *arg;
 	_Atomic unsigned int seen[PL_MSG_TYPES];	/* by type */
 	/* What the stub holds of the last lane and region. */
@@ -197,6 +201,7 @@ static inline void *stub_run(void *arg)
 		char buf[PL_WIRE_MAX] __attribute__((aligned(8)));
 		struct stub_answer a = { .n_fds = 0 };
 		int fds[PL_FDPASS_MAX], n_fds;
+		stub_spoil *spoil;
 		struct pl_msg_hdr h;
 		ssize_t n = pl_fdpass_recv(s->sock, buf, sizeof(buf), fds,
 					   PL_FDPASS_MAX, &n_fds, 0);
@@ -208,7 +213,8 @@ static inline void *stub_run(void *arg)
 		memcpy(&h, buf, sizeof(h));
 		stub_build(s, &h, &a);
 		atomic_fetch_add(&s->seen[h.type], 1);
-		if (!s->spoil || s->spoil(s, h.type, &a))
+		spoil = atomic_load(&s->spoil);
+		if (!spoil || spoil(s, h.type, &a))
 			stub_send(s->sock, &a);
 		stub_answer_free(&a);
 	}
