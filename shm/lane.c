@@ -62,6 +62,7 @@ int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
 	}
 	memset(l, 0, sizeof(*l));
 	lane_init(l, &p);
+	pl_lane_bell_ready(l);
 	pl_lane_join(l, &p);
 	*out = l;
 	return 0;
@@ -120,6 +121,12 @@ void pl_lane_close(struct pl_lane *lane)
 void pl_lane_set_timeout(struct pl_lane *lane, int timeout_ms)
 {
 	atomic_store_explicit(&lane->timeout_ms, PL_MAX(timeout_ms, -1),
+			      memory_order_relaxed);
+}
+
+void pl_lane_set_spin(struct pl_lane *lane, int may_spin)
+{
+	atomic_store_explicit(&lane->never_spins, !may_spin,
 			      memory_order_relaxed);
 }
 

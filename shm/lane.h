@@ -90,6 +90,8 @@ struct pl_lane {
 	const struct pl_lane_seg *peer;
 	int bell;
 	_Atomic int timeout_ms;
+	_Atomic bool never_spins;
+	_Atomic bool slices;		/* the doorbell has a timeout */
 	_Atomic int error;
 	_Atomic bool hung_up;
 	_Atomic uint64_t probed_ns;	/* when it was asked for a hang-up */
@@ -262,6 +264,9 @@ int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
  */
 void pl_lane_arm(struct pl_lane *l, int events);
 void pl_lane_disarm(struct pl_lane *l, int events);
+
+/* A new doorbell: its calls block where they do not say otherwise. */
+void pl_lane_bell_ready(struct pl_lane *l);
 
 /* Empty the doorbell, unless another thread has it. Was something in it? */
 bool pl_lane_drain(struct pl_lane *l);

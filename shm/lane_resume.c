@@ -132,6 +132,7 @@ static int exchange(struct pl_lane *l, int fds[2])
 	pl_lane_fd_unbell(l);
 	if (dup3(bell, l->bell, O_CLOEXEC) < 0)
 		return -errno;
+	pl_lane_bell_ready(l);
 	atomic_store(&l->link, (pl_lane_link(l) | 1) + 1);
 	pl_lane_fd_bell(l);
 	pl_lane_stir(l);

@@ -1,4 +1,5 @@
 /* shm/lane_wait.c - waiting for the other end of a lane */
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -9,6 +10,7 @@
 
 #define LOOKS_PER_CLOCK 32
 #define PROBE_NS 20000000u
+#define SLICE_NS 1000000000u
 #define HANG_UP (POLLHUP | POLLERR | POLLNVAL | POLLRDHUP)
 
 /* link: from before the doorbell was used. */
@@ -219,16 +221,49 @@ void pl_lane_disarm(struct pl_lane *l, int events)
 				      memory_order_relaxed);
 }
 
-/* left_ns 0: for ever. 0: woken, perhaps for nothing. */
-static int poll_bell(struct pl_lane *l, int events, uint32_t link,
-		     uint64_t left_ns, bool *drained)
+void pl_lane_bell_ready(struct pl_lane *l)
+{
+	const int fd = l->bell;
+	const struct timeval slice = { .tv_sec = SLICE_NS / 1000000000u };
+	int flags = fcntl(fd, F_GETFL);
+
+	/* First, for who waits on it already and still finds that it can't. */
+	if (atomic_load(&l->slices))
+		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
+	if (flags >= 0 && (flags & O_NONBLOCK))
+		fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
+/*
+ * One system call that sleeps and drains. A sleep that has a limit ends after a
+ * slice of time at the latest; from the first such one on all do.
+ */
+static void recv_bell(struct pl_lane *l, uint32_t link, bool limited,
+		      bool *drained)
+{
+	char buf[64];
+	ssize_t n;
+
+	if (limited && !atomic_exchange(&l->slices, true))
+		pl_lane_bell_ready(l);
+	n = recv(l->bell, buf, sizeof(buf), 0);
+	if (n > 0)
+		*drained = true;
+	else if (n < 0 && errno == EAGAIN)
+		pl_lane_bell_ready(l);
+	else if (n == 0 || errno != EINTR)
+		hang_up(l, link);
+}
+
+static int poll_bell(struct pl_lane *l, uint32_t link, uint64_t left_ns,
+		     bool *drained)
 {
 	struct pollfd p = { .fd = l->bell, .events = POLLIN | POLLRDHUP };
 	const struct timespec ts = {
 		.tv_sec = (time_t)(left_ns / 1000000000u),
 		.tv_nsec = (long)(left_ns % 1000000000u),
 	};
-	int n = ppoll(&p, 1, left_ns ? &ts : NULL, NULL);
+	int n = ppoll(&p, 1, &ts, NULL);
 
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
@@ -238,10 +273,23 @@ static int poll_bell(struct pl_lane *l, int events, uint32_t link,
 		*drained = drain(l);
 	if (p.revents & HANG_UP)
 		hang_up(l, link);
+	return 0;
+}
+
+/* left_ns 0: for ever. 0: woken, perhaps for nothing. */
+static int sleep_bell(struct pl_lane *l, int events, uint32_t link,
+		      uint64_t left_ns, bool *drained)
+{
+	int rc = 0;
+
+	if (left_ns && left_ns < SLICE_NS)
+		rc = poll_bell(l, link, left_ns, drained);
+	else
+		recv_bell(l, link, left_ns != 0, drained);
 	/* The byte may have been the receiving thread's, see lane_fd.c. */
 	if (*drained && !(events & PL_IN) && pl_lane_has_fd(l))
 		pl_lane_fd_signal(l);
-	return 0;
+	return rc;
 }
 
 /* turn: as it was before this thread armed. */
@@ -258,7 +306,7 @@ static int doze(struct pl_lane *l, int events, uint32_t turn, uint64_t left_ns)
 	if (!bell_try(l) && !bell_wait(l, left_ns))
 		return 0;
 	if (atomic_load(&l->turn) == turn)
-		rc = poll_bell(l, events, link, left_ns, &drained);
+		rc = sleep_bell(l, events, link, left_ns, &drained);
 	bell_give(l, drained);
 	return rc;
 }
@@ -317,7 +365,9 @@ int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
 {
 	struct pl_spin *s = want->events & PL_IN ? &l->rx.spin : &l->tx.spin;
 	uint64_t start = pl_now_ns(), spin_end = start + PL_SPIN_NS;
-	bool spins = pl_spin_wanted(s, start);
+	bool spins = !atomic_load_explicit(&l->never_spins,
+					   memory_order_relaxed) &&
+		     pl_spin_wanted(s, start);
 	int got = 0;
 
 	if (limit->ms >= 0 && limit->end_ns == 0)

@@ -185,6 +185,13 @@ int pl_lane_consume(struct pl_lane *lane, size_t len);
 void pl_lane_set_timeout(struct pl_lane *lane, int timeout_ms);
 
 /*
+ * Whether waiting calls of this lane may spin for some microseconds before they
+ * sleep: 1 (the default), where that is likely to pay and CPUs are free; 0:
+ * they never do.
+ */
+void pl_lane_set_spin(struct pl_lane *lane, int may_spin);
+
+/*
  * A descriptor for poll and epoll, level-triggered: readable while bytes, the
  * end of the stream or an error can be read, also when only a part was read,
  * and when the peer died. Now and then it is readable for nothing: receive with

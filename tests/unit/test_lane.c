@@ -250,25 +250,36 @@ static int echo(struct pl_lane *l, int rounds, int server)
 	return 0;
 }
 
+/* How they wait: as it comes; always asleep, with a limit and without. */
+static struct pl_lane *wait_how(struct pl_lane *l, int how)
+{
+	pl_lane_set_spin(l, how == 0);
+	pl_lane_set_timeout(l, how == 1 ? 60000 : -1);
+	return l;
+}
+
 static void ping_pong(void **state)
 {
 	const int rounds = 20000 / SLOWER;
-	struct lane_parts p;
-	struct pl_lane *l;
-	pid_t pid;
 
 	(void)state;
-	lane_parts_init(&p, RING);
-	pid = fork();
-	if (pid == 0) {
-		alarm(120);
-		l = lane_alone(&p, 1);
-		_exit(echo(l, rounds, 1));
+	for (int how = 0; how < 3; how++) {
+		struct lane_parts p;
+		struct pl_lane *l;
+		pid_t pid;
+
+		lane_parts_init(&p, RING);
+		pid = fork();
+		if (pid == 0) {
+			alarm(120);
+			l = wait_how(lane_alone(&p, 1), how);
+			_exit(echo(l, rounds, 1));
+		}
+		l = wait_how(lane_alone(&p, 0), how);
+		assert_int_equal(echo(l, rounds, 0), 0);
+		assert_int_equal(child_status(pid), 0);
+		pl_lane_close(l);
 	}
-	l = lane_alone(&p, 0);
-	assert_int_equal(echo(l, rounds, 0), 0);
-	assert_int_equal(child_status(pid), 0);
-	pl_lane_close(l);
 }
 
 /* --- threads -------------------------------------------------------------- */

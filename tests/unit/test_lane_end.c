@@ -569,6 +569,44 @@ static void odd_doorbells(void **state)
 	assert_int_equal(pl_lane_attach(&lp, &l, &err), -EPROTO);
 }
 
+/*
+ * Agents make doorbells that do not block, and a limit that is longer than one
+ * sleep is kept.
+ */
+static void doorbells_of_agents(void **state)
+{
+	struct lane_parts p;
+	struct sleeper s = { .sends = 0 };
+	struct pl_lane *peer;
+	char c;
+
+	(void)state;
+	lane_parts_init(&p, RING);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fcntl(p.bell[i], F_SETFL, O_NONBLOCK), 0);
+	s.l = lane_end(&p, 0);
+	peer = lane_end(&p, 1);
+	lane_parts_fini(&p);
+	assert_false(fcntl(s.l->bell, F_GETFL) & O_NONBLOCK);
+	pl_lane_set_timeout(s.l, 1100);
+	assert_int_equal(pl_lane_recv(s.l, &c, 1, 0), -ETIMEDOUT);
+	/* Whoever makes it so while a thread sleeps does not keep it awake. */
+	pl_lane_set_timeout(s.l, SOON_MS);
+	assert_int_equal(pthread_create(&s.thread, NULL, sleeping, &s), 0);
+	until_asleep(s.l, PL_IN);
+	assert_int_equal(fcntl(s.l->bell, F_SETFL, O_NONBLOCK), 0);
+	pl_lane_ring(peer);
+	for (int i = 0; i < SOON_MS &&
+	     (fcntl(s.l->bell, F_GETFL) & O_NONBLOCK); i++)
+		usleep(1000);
+	assert_false(fcntl(s.l->bell, F_GETFL) & O_NONBLOCK);
+	assert_int_equal(pl_lane_send(peer, "x", 1, 0), 1);
+	assert_int_equal(pthread_join(s.thread, NULL), 0);
+	assert_int_equal(s.got, 1);
+	pl_lane_close(s.l);
+	pl_lane_close(peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -587,6 +625,7 @@ int main(void)
 		lane_test(dead_owner),
 		lane_test(descriptors_in_the_doorbell),
 		lane_test(odd_doorbells),
+		lane_test(doorbells_of_agents),
 	};
 
 	alarm(240);
