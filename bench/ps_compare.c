@@ -17,6 +17,7 @@
 #include <sys/signalfd.h>
 
 #include "common/util.h"
+#include "bench/gnuplot.h"
 #include "bench/ps_bench.h"
 #include "bench/ps_result.h"
 #include "bench/ps_role.h"
@@ -97,7 +98,7 @@ static int check_all(struct ps_bench *b, struct pl_err *err)
 	if (rc == 0)
 		rc = check_output("--plot", b->o.plot, err);
 	if (rc == 0 && b->o.plot)
-		rc = ps_plot_check(err);
+		rc = gnuplot_check(err);
 	if (rc == 0)
 		rc = ps_programs_find(&b->cluster.programs, &b->o, err);
 	return rc < 0 ? rc : check_memory(&b->o, err);

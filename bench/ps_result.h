@@ -41,8 +41,7 @@ void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 cJSON *ps_result_json(const struct ps_bench *b, const struct ps_result *r,
 		      unsigned int n);
 
-/* A picture of the gradient rates. -ENOENT: there is no gnuplot. */
-int ps_plot_check(struct pl_err *err);
+/* A picture of the gradient rates. */
 int ps_plot_write(const struct ps_bench *b, const struct ps_result *r,
 		  unsigned int n, const char *path, struct pl_err *err);
 
