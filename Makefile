@@ -112,7 +112,7 @@ SHM_OBJS = $(call objs,$(call srcs,shm)) \
 AR_plugin = $(call ar,plugin) $(call ar,ipam) $(call ar,common)
 AR_ipam = $(call ar,ipam) $(call ar,common)
 AR_daemonset = $(foreach f,daemonset rdma shm ipam common,$(call ar,$(f)))
-AR_bench = $(foreach f,bench rdma shm common,$(call ar,$(f)))
+AR_bench = $(foreach f,bench daemonset rdma shm common,$(call ar,$(f)))
 AR_fuzz = $(foreach f,daemonset rdma plugin ipam shm common,$(call ar,$(f)))
 AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 	$(call ar,$(f)))
