@@ -6,9 +6,9 @@
  * has SLOTS places of one chunk each, small enough to stay in the cache. The
  * thread that brings the last gradients of a chunk updates its parameters, with
  * those of all workers in the order of their ranks, straight from the slots;
- * nothing of the model's size is kept but the parameters. A worker begins a step when it
- * has all parameters of the one before, so no chunk is updated while a worker
- * still has to be sent its last state.
+ * nothing of the model's size is kept but the parameters. A worker begins a
+ * step when it has all parameters of the one before, so no chunk is updated
+ * while a worker still has to be sent its last state.
  *
  * Each thread handles chunks in order, so chunks are finished in order too, and
  * one counter says which parameters may be sent and which slots are free. A

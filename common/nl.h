@@ -174,7 +174,7 @@ int pl_nl_route_each(struct pl_nl *nl, int family,
 		     int (*fn)(const struct pl_route *r, void *arg), void *arg,
 		     struct pl_err *err);
 
-/* The link by which packets to addr leave; -ENETUNREACH when there is no way. */
+/* The link by which packets to addr leave; -ENETUNREACH: there is no way. */
 int pl_nl_route_to(struct pl_nl *nl, const struct pl_addr *addr, int *index,
 		   struct pl_err *err);
 

@@ -124,7 +124,8 @@ static int find_stale(const struct pl_rules_item *item, void *arg)
 	struct gc *g = arg;
 
 	if (item->kind != PL_RULES_ELEM || strcmp(item->name, "attached") ||
-	    strcmp(item->network, g->network) || pl_rules_tags_have(g->keep, item->owner))
+	    strcmp(item->network, g->network) ||
+	    pl_rules_tags_have(g->keep, item->owner))
 		return 0;
 	return pl_rules_tags_put(&g->stale, item->owner, g->err);
 }

@@ -192,10 +192,12 @@ static int drop_item(const struct pl_rules_item *item, void *arg)
 	const char *family = d->def->family, *table = d->def->name;
 	FILE *out = d->w->out;
 
-	if (item->kind == PL_RULES_ELEM && pl_rules_tags_have(d->owners, item->owner))
+	if (item->kind == PL_RULES_ELEM &&
+	    pl_rules_tags_have(d->owners, item->owner))
 		fprintf(out, "delete element %s %s %s { %s }\n", family, table,
 			item->name, item->key);
-	else if (item->kind == PL_RULES_CHAIN && pl_rules_tags_have(d->owners, item->name))
+	else if (item->kind == PL_RULES_CHAIN &&
+		 pl_rules_tags_have(d->owners, item->name))
 		fprintf(out, "flush chain %s %s %s\ndelete chain %s %s %s\n",
 			family, table, item->name, family, table, item->name);
 	return 0;
