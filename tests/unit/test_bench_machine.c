@@ -21,6 +21,7 @@
 #include "common/util.h"
 #include "bench/ps_bench.h"
 #include "bench/ps_machine.h"
+#include "bench/ps_role.h"
 
 static int make_root(void **state)
 {
