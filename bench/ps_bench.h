@@ -44,6 +44,7 @@ struct ps_run {
 	char path[64];			/* of gradients and parameters */
 	bool local_sum, verified;
 	uint64_t checksum;		/* of the parameters at the end */
+	struct ps_limits limits;	/* just before it */
 };
 
 static inline unsigned int ps_placement_index(enum ps_placement p)

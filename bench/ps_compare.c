@@ -25,7 +25,6 @@
 
 #define EXIT_USAGE 2
 #define EXIT_SIGNALLED 130
-#define RAW_RUNS 3
 #define CASES_MAX (PS_MODELS_MAX * 2 * 2)
 
 struct results {
@@ -166,25 +165,29 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 
 /* --- the runs --- */
 
-static int measure_raw(struct ps_bench *b, enum ps_placement p,
-		       struct pl_err *err)
+/*
+ * What a turn of runs is held against is measured just before it, so that
+ * whatever else the machine has to do weighs on both.
+ */
+static int measure_limits(struct ps_bench *b, enum ps_placement p,
+			  struct ps_limits *l, struct pl_err *err)
 {
-	struct ps_raw_rate *raw = &b->machine.raw[ps_placement_index(p)];
-	double one[RAW_RUNS], both[RAW_RUNS];
 	int rc = 0;
 
-	ps_progress_say(&b->progress, "plain TCP, %s", ps_placement_name(p));
-	for (unsigned int i = 0; i < RAW_RUNS && rc == 0; i++) {
-		rc = ps_run_raw(b, p, false, &one[i], err);
-		if (rc == 0)
-			rc = ps_run_raw(b, p, true, &both[i], err);
+	memset(l, 0, sizeof(*l));
+	if (!b->o.raw) {
+		ps_progress_say(&b->progress, "memory bandwidth");
+		l->memory_bytes_per_s = ps_memory_bandwidth();
 	}
-	if (rc < 0)
-		return rc;
-	raw->one_way = ps_median(one, RAW_RUNS);
-	raw->bidir = ps_median(both, RAW_RUNS);
+	if (b->o.transports & PS_OVERLAY) {
+		ps_progress_say(&b->progress, "plain TCP, %s",
+				ps_placement_name(p));
+		rc = ps_run_raw(b, p, false, &l->raw_one_way, err);
+		if (rc == 0)
+			rc = ps_run_raw(b, p, true, &l->raw_both_ways, err);
+	}
 	ps_progress_step(&b->progress);
-	return 0;
+	return rc;
 }
 
 /* Every run of a model ends with the same parameters, whatever carried them. */
@@ -199,36 +202,46 @@ static int check_same(const struct ps_bench *b, const struct ps_run *first,
 			  (unsigned long long)run->checksum);
 }
 
-/* The transports take turns. runs[t] has o.repeat places. */
+/* Every transport once. runs[t] has o.repeat places, this is the i-th. */
+static int run_turn(struct ps_bench *b, struct ps_case *c, unsigned int i,
+		    struct ps_run *const *runs, const struct ps_run **first,
+		    struct pl_err *err)
+{
+	static const enum ps_transport turn[] = { PS_OVERLAY, PS_PODLANE };
+	struct ps_limits limits;
+	int rc = measure_limits(b, c->placement, &limits, err);
+
+	for (unsigned int t = 0; t < PL_ARRAY_SIZE(turn) && rc == 0; t++) {
+		struct ps_run *run = &runs[t][i];
+
+		if (!(b->o.transports & turn[t]))
+			continue;
+		c->transport = turn[t];
+		ps_progress_say(&b->progress, "%s, %s, %s, run %u of %u",
+				c->model->name,
+				ps_placement_name(c->placement),
+				ps_transport_name(turn[t]), i + 1,
+				b->o.repeat);
+		rc = ps_run_case(b, c, run, err);
+		run->limits = limits;
+		*first = *first ? *first : run;
+		if (rc == 0)
+			rc = check_same(b, *first, run, err);
+		ps_progress_step(&b->progress);
+	}
+	return rc;
+}
+
+/* The transports take turns. */
 static int run_turns(struct ps_bench *b, struct ps_case *c,
 		     struct ps_run *const *runs, struct pl_err *err)
 {
-	static const enum ps_transport turn[] = { PS_OVERLAY, PS_PODLANE };
 	const struct ps_run *first = NULL;
-	int rc;
+	int rc = 0;
 
-	for (unsigned int i = 0; i < b->o.repeat; i++) {
-		for (unsigned int t = 0; t < PL_ARRAY_SIZE(turn); t++) {
-			struct ps_run *run = &runs[t][i];
-
-			if (!(b->o.transports & turn[t]))
-				continue;
-			c->transport = turn[t];
-			ps_progress_say(&b->progress, "%s, %s, %s, run %u of "
-					"%u", c->model->name,
-					ps_placement_name(c->placement),
-					ps_transport_name(turn[t]), i + 1,
-					b->o.repeat);
-			rc = ps_run_case(b, c, run, err);
-			first = first ? first : run;
-			if (rc == 0)
-				rc = check_same(b, first, run, err);
-			if (rc < 0)
-				return rc;
-			ps_progress_step(&b->progress);
-		}
-	}
-	return 0;
+	for (unsigned int i = 0; i < b->o.repeat && rc == 0; i++)
+		rc = run_turn(b, c, i, runs, &first, err);
+	return rc;
 }
 
 static int compare_case(struct ps_bench *b, struct ps_case *c, double solo_s,
@@ -281,17 +294,11 @@ static int compare_model(struct ps_bench *b, const struct ps_model *m,
 static int measure(struct ps_bench *b, struct results *out,
 		   struct pl_err *err)
 {
-	int rc = 0;
+	int rc;
 
-	ps_progress_say(&b->progress, "memory bandwidth");
-	b->machine.memory_bytes_per_s = ps_memory_bandwidth();
 	ps_progress_say(&b->progress, "two nodes and their pods");
 	rc = make_cluster(b, err);
 	ps_progress_step(&b->progress);
-	if (rc == 0 && b->o.placements & PS_SAME_NODE)
-		rc = measure_raw(b, PS_SAME_NODE, err);
-	if (rc == 0 && b->o.placements & PS_CROSS_NODE)
-		rc = measure_raw(b, PS_CROSS_NODE, err);
 	for (unsigned int i = 0; i < b->o.n_models && rc == 0; i++)
 		rc = compare_model(b, b->o.models[i], out, err);
 	return rc;
@@ -332,7 +339,7 @@ static unsigned int total_steps(const struct ps_opts *o)
 	unsigned int kinds = o->transports == (PS_OVERLAY | PS_PODLANE) ?
 			     2 : 1;
 
-	return 1 + places + o->n_models * (1 + places * kinds * o->repeat);
+	return 1 + o->n_models * (1 + places * (1 + kinds) * o->repeat);
 }
 
 static int compare(struct ps_bench *b)

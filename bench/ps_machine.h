@@ -15,12 +15,14 @@ struct ps_machine {
 	char qdisc[32];			/* default of the network devices */
 	/* Of TCP: what namespaces have, and the overlay's sockets used. */
 	char congestion[64], overlay_congestion[64], carrier_congestion[64];
+};
+
+/* What the machine can do at best, measured beside the runs. 0: not known. */
+struct ps_limits {
 	double memory_bytes_per_s;	/* ps_memory_bandwidth() */
-	/* Plain TCP streams over the overlay; 0: not measured. */
-	struct ps_raw_rate {
-		double one_way;		/* as iperf3 */
-		double bidir;		/* as iperf3 --bidir, both summed */
-	} raw[2];			/* same node, cross node */
+	/* Plain TCP streams over the overlay. */
+	double raw_one_way;		/* as iperf3 */
+	double raw_both_ways;		/* as iperf3 --bidir, both summed */
 };
 
 /* Fills kernel, cpu, cores and qdisc. */

@@ -12,21 +12,25 @@
 #include "bench/ps_role.h"
 #include "bench/ps_stats.h"
 
-/* Median of one field of the runs; divided by the same of others, if given. */
-static double median_of(const struct ps_run *runs, const struct ps_run *by,
-			unsigned int n, size_t at)
+static double field(const struct ps_run *run, size_t at)
+{
+	return *(const double *)((const char *)run + at);
+}
+
+/* Median of one field of the runs; divided by one of others, if given. */
+static double median_of(const struct ps_run *runs, size_t at, unsigned int n,
+			const struct ps_run *by, size_t by_at)
 {
 	pl_auto_free double *v = calloc(n, sizeof(*v));
 
-	for (unsigned int i = 0; v && i < n; i++) {
-		v[i] = *(const double *)((const char *)&runs[i] + at);
-		if (by)
-			v[i] /= *(const double *)((const char *)&by[i] + at);
-	}
+	for (unsigned int i = 0; v && i < n; i++)
+		v[i] = field(&runs[i], at) / (by ? field(&by[i], by_at) : 1);
 	return v ? ps_median(v, n) : NAN;
 }
 
-#define MEDIAN(f) median_of(runs, NULL, n, offsetof(struct ps_run, f))
+#define AT(f) offsetof(struct ps_run, f)
+#define MEDIAN(f) median_of(runs, AT(f), n, NULL, 0)
+#define RATIO(f, by, g) median_of(runs, AT(f), n, by, AT(g))
 
 static double batch_of(const struct ps_bench *b, const struct ps_model *m)
 {
@@ -38,7 +42,8 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 		    unsigned int n, double solo_s, struct ps_result *out)
 {
 	double model = (double)c->model->elems * sizeof(float);
-	double steps_per_s, must;
+	double must = ps_roofline_bytes(b->o.workers, model) /
+		      (b->o.workers * model);
 
 	memset(out, 0, sizeof(*out));
 	out->c = *c;
@@ -49,13 +54,15 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 	out->bytes_per_s = MEDIAN(bytes_per_s);
 	out->cpu_s_per_gb = MEDIAN(cpu_s_per_gb);
 	out->speedup_vs_overlay = overlay ?
-		median_of(runs, overlay, n,
-			  offsetof(struct ps_run, grad_bytes_per_s)) : NAN;
-	steps_per_s = out->grad_bytes_per_s / (model * b->o.workers);
-	must = ps_roofline_bytes(b->o.workers, model) * steps_per_s;
+		RATIO(grad_bytes_per_s, overlay, grad_bytes_per_s) : NAN;
+	out->limits.memory_bytes_per_s = MEDIAN(limits.memory_bytes_per_s);
+	out->limits.raw_one_way = MEDIAN(limits.raw_one_way);
+	out->limits.raw_both_ways = MEDIAN(limits.raw_both_ways);
 	/* With --raw nobody fills or sums: there is nothing to compare to. */
-	out->roofline_share = b->o.raw || !b->machine.memory_bytes_per_s ?
-			      NAN : must / b->machine.memory_bytes_per_s;
+	out->roofline_share = b->o.raw ? NAN : must *
+		RATIO(grad_bytes_per_s, runs, limits.memory_bytes_per_s);
+	out->raw_share = c->transport != PS_OVERLAY ? NAN :
+		RATIO(bytes_per_s, runs, limits.raw_both_ways);
 	out->scaling_efficiency = b->o.raw ? NAN : out->images_per_s /
 		(b->o.workers * batch_of(b, c->model) / solo_s);
 	out->local_sum = runs[n - 1].local_sum;
@@ -78,6 +85,11 @@ static void add(cJSON *obj, const char *key, double v)
 		cJSON_AddNullToObject(obj, key);
 }
 
+static void add_limit(cJSON *obj, const char *key, double v)
+{
+	add(obj, key, v > 0 ? v : NAN);
+}
+
 static void add_text(cJSON *obj, const char *key, const char *text)
 {
 	if (text[0])
@@ -90,7 +102,7 @@ static void add_machine(cJSON *doc, const struct ps_bench *b)
 {
 	const struct ps_machine *m = &b->machine;
 	cJSON *o = cJSON_AddObjectToObject(doc, "machine");
-	cJSON *tcp, *raw;
+	cJSON *tcp;
 
 	cJSON_AddStringToObject(o, "kernel", m->kernel);
 	cJSON_AddStringToObject(o, "cpu", m->cpu);
@@ -100,24 +112,11 @@ static void add_machine(cJSON *doc, const struct ps_bench *b)
 	add_text(tcp, "overlay_sockets", m->overlay_congestion);
 	add_text(tcp, "carrier", m->carrier_congestion);
 	add_text(o, "default_qdisc", m->qdisc);
-	add(o, "memory_bytes_per_s",
-	    m->memory_bytes_per_s ? m->memory_bytes_per_s : NAN);
-	raw = cJSON_AddObjectToObject(o, "raw_bytes_per_s");
-	for (unsigned int i = 0; i < 2; i++) {
-		enum ps_placement p = i ? PS_CROSS_NODE : PS_SAME_NODE;
-		cJSON *r;
-
-		if (!(b->o.placements & p))
-			continue;
-		r = cJSON_AddObjectToObject(raw, ps_placement_name(p));
-		add(r, "one_way", m->raw[i].one_way);
-		add(r, "both_ways", m->raw[i].bidir);
-	}
 }
 
 static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 {
-	cJSON *o = cJSON_CreateObject(), *ms;
+	cJSON *o = cJSON_CreateObject(), *ms, *raw;
 
 	cJSON_AddStringToObject(o, "model", r->c.model->name);
 	cJSON_AddStringToObject(o, "placement",
@@ -139,6 +138,11 @@ static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 	cJSON_AddStringToObject(o, "path", r->path);
 	cJSON_AddBoolToObject(o, "local_sum", r->local_sum);
 	cJSON_AddBoolToObject(o, "verified", r->verified);
+	add_limit(o, "memory_bytes_per_s", r->limits.memory_bytes_per_s);
+	raw = cJSON_AddObjectToObject(o, "raw_bytes_per_s");
+	add_limit(raw, "one_way", r->limits.raw_one_way);
+	add_limit(raw, "both_ways", r->limits.raw_both_ways);
+	add(o, "raw_share", r->raw_share);
 	return o;
 }
 

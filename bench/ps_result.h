@@ -21,6 +21,8 @@ struct ps_result {
 	double speedup_vs_overlay;	/* median of the pairs' ratios */
 	double scaling_efficiency;
 	double roofline_share;
+	double raw_share;		/* of limits.raw_both_ways */
+	struct ps_limits limits;
 	char path[64];
 	bool local_sum, verified;
 };

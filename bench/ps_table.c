@@ -62,17 +62,13 @@ static void head(const struct ps_result *r, FILE *out)
 static void raw_share(const struct ps_bench *b, const struct ps_result *r,
 		      FILE *out)
 {
-	const struct ps_raw_rate *raw =
-		&b->machine.raw[ps_placement_index(r->c.placement)];
-	double share = r->bytes_per_s / raw->bidir;
-
-	if (r->c.transport != PS_OVERLAY || !(raw->bidir > 0))
+	if (!isfinite(r->raw_share))
 		return;
 	fprintf(out, "  overlay moves %.2f GB/s of gradients and parameters, "
 		"%.0f %% of plain TCP both ways (%.2f GB/s; one way %.2f)\n",
-		r->bytes_per_s / 1e9, 100 * share, raw->bidir / 1e9,
-		raw->one_way / 1e9);
-	if (b->o.raw && share < 0.8)
+		r->bytes_per_s / 1e9, 100 * r->raw_share,
+		r->limits.raw_both_ways / 1e9, r->limits.raw_one_way / 1e9);
+	if (b->o.raw && r->raw_share < 0.8)
 		fprintf(out, "  WARNING: below 80 %%, this baseline is "
 			"defective\n");
 }
@@ -85,6 +81,19 @@ static void tcp(const struct ps_machine *m, FILE *out)
 		m->overlay_congestion,
 		m->carrier_congestion[0] ? ", of the tcp carrier " : "",
 		m->carrier_congestion, m->qdisc[0] ? m->qdisc : "unknown");
+}
+
+static void memory(const struct ps_result *r, unsigned int n, FILE *out)
+{
+	double min = INFINITY, max = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		min = PL_MIN(min, r[i].limits.memory_bytes_per_s);
+		max = PL_MAX(max, r[i].limits.memory_bytes_per_s);
+	}
+	if (max > 0)
+		fprintf(out, " (%.1f to %.1f GB/s)", min / 1e9, max / 1e9);
+	fprintf(out, "\n");
 }
 
 static void notes(const struct ps_bench *b, const struct ps_result *r,
@@ -114,9 +123,10 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 		"that exchanges nothing\n", o->workers);
 	fprintf(out, "roofline    %u x the model must cross memory per step "
 		"(%u gradients written and read,\n            parameters read "
-		"and written); memory moves %.1f GB/s on all cores\n",
-		2 * o->workers + 2, o->workers,
-		b->machine.memory_bytes_per_s / 1e9);
+		"and written), as a share of what memory moved on all\n"
+		"            cores before each pair", 2 * o->workers + 2,
+		o->workers);
+	memory(r, n, out);
 }
 
 void ps_result_table(const struct ps_bench *b, const struct ps_result *r,

@@ -27,8 +27,11 @@ check "the node's gradients are summed when the server is remote" \
 check "every number is there" q all '[.results[]|.images_per_s,.step_ms.p50,
 	.step_ms.p99,.gradient_bytes_per_s,.cpu_s_per_gb,.speedup_vs_overlay,
 	.scaling_efficiency,.roofline_share|type=="number" and .>0]|all'
-check "raw rates of both placements" q all '[.machine.raw_bytes_per_s[]|
-	.one_way,.both_ways|.>0]|length==4 and all'
+check "memory and the raw rate were measured beside each" \
+	q all '[.results[]|.memory_bytes_per_s,.raw_bytes_per_s.one_way,
+	.raw_bytes_per_s.both_ways|.>0]|length==12 and all'
+check "the overlay has a share of the raw rate" \
+	q all '[.results[].raw_share|.!=null and .>0]==[true,false,true,false]'
 check "the picture is a PNG" env LC_ALL=C grep -aq '^.PNG' "$T/all.png"
 check "the table names path and raw rate" \
 	grep -q 'plain TCP both ways' "$T/all.out"
@@ -41,10 +44,12 @@ check "asynchronous runs verify" q async '[.results[].verified]|all'
 check "raw" runs raw --raw --placement same-node
 check "raw runs verify nothing" q raw \
 	'[.results[]|(.verified|not) and .roofline_share==null]|all'
+check "raw: the overlay's share is known" q raw '.results[0].raw_share>0'
 check "one transport only" runs one --transport podlane \
 	--placement same-node
 check "without the overlay no speed-up is known" \
-	q one '[.results[].speedup_vs_overlay]==[null]'
+	q one '[.results[]|.speedup_vs_overlay,.raw_bytes_per_s.one_way]==
+	[null,null]'
 check "reno instead of the machine's congestion control" runs reno \
 	--congestion-control reno --placement same-node
 check "is what namespaces and sockets used" q reno \

@@ -156,7 +156,6 @@ static struct ps_bench *make_bench(void)
 	b->o = (struct ps_opts){ .workers = 2, .servers = 1, .steps = 3,
 				 .batch = 64, .repeat = 3,
 				 .placements = PS_SAME_NODE };
-	b->machine.memory_bytes_per_s = 60e9;
 	b->machine.cores = 2;
 	return b;
 }
@@ -174,10 +173,16 @@ static void medians_and_pairs(void **state)
 	for (int i = 0; i < 3; i++) {
 		/* 5, 10, 20 steps/s; the overlay 1, 1, 10. */
 		double rate[] = { 5, 10, 20 }, slow[] = { 1, 1, 10 };
+		/* What memory and plain TCP could do at each turn. */
+		double memory[] = { 60e9, 50e9, 200e9 };
+		double raw[] = { 4, 2, 10 };
 
 		p[i].grad_bytes_per_s = rate[i] * 2 * model;
 		p[i].images_per_s = rate[i] * 128;
 		o[i].grad_bytes_per_s = slow[i] * 2 * model;
+		o[i].bytes_per_s = slow[i] * 4 * model;
+		p[i].limits.memory_bytes_per_s = memory[i];
+		o[i].limits.raw_both_ways = raw[i] * 4 * model;
 		p[i].verified = true;
 		snprintf(p[i].path, sizeof(p[i].path), "shm");
 	}
@@ -185,11 +190,20 @@ static void medians_and_pairs(void **state)
 	NEAR(r.images_per_s, 1280);
 	NEAR(r.speedup_vs_overlay, 5);
 	NEAR(r.scaling_efficiency, 1280 / (2 * 64 / 0.05));
-	NEAR(r.roofline_share, 6 * model * 10 / 60e9);
+	/* The median share, not the share of the median. */
+	NEAR(r.roofline_share, 6 * model * 20 / 200e9);
+	NEAR(r.limits.memory_bytes_per_s, 60e9);
+	assert_true(isnan(r.raw_share));
 	assert_true(r.verified);
 	assert_string_equal(r.path, "shm");
 	ps_result_make(b, &c, p, NULL, 3, 0.05, &r);
 	assert_true(isnan(r.speedup_vs_overlay));
+	c.transport = PS_OVERLAY;
+	ps_result_make(b, &c, o, o, 3, 0.05, &r);
+	NEAR(r.raw_share, 0.5);
+	NEAR(r.speedup_vs_overlay, 1);
+	/* Memory was not measured: a share of nothing is no number. */
+	assert_false(isfinite(r.roofline_share));
 	free(b);
 }
 
@@ -223,15 +237,19 @@ static void json_has_this_shape(void **state)
 
 	(void)state;
 	check_keys(doc, "version machine results ");
-	check_keys(m, "kernel cpu cores congestion_control default_qdisc "
-		   "memory_bytes_per_s raw_bytes_per_s ");
+	check_keys(m, "kernel cpu cores congestion_control default_qdisc ");
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
 		   "sysctl overlay_sockets carrier ");
 	check_keys(one, "model placement transport workers servers steps "
 		   "images_per_s step_ms gradient_bytes_per_s cpu_s_per_gb "
 		   "speedup_vs_overlay scaling_efficiency roofline_share path "
-		   "local_sum verified ");
+		   "local_sum verified memory_bytes_per_s raw_bytes_per_s "
+		   "raw_share ");
 	check_keys(cJSON_GetObjectItem(one, "step_ms"), "p50 p99 ");
+	check_keys(cJSON_GetObjectItem(one, "raw_bytes_per_s"),
+		   "one_way both_ways ");
+	assert_true(cJSON_IsNull(cJSON_GetObjectItem(one,
+						     "memory_bytes_per_s")));
 	assert_true(cJSON_IsNull(cJSON_GetObjectItem(one,
 						     "speedup_vs_overlay")));
 	/* As text it is JSON again, with the same numbers. */
