@@ -1,7 +1,5 @@
 /* bench/cni_figures.c - what cni_latency found, as tables and as JSON */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -183,7 +181,6 @@ static cJSON *details(const struct cni_bench *b, int s, int who)
 static int write_json(const struct cni_bench *b, struct pl_err *err)
 {
 	pl_auto_json *j = cJSON_CreateObject();
-	pl_auto_free char *text = NULL;
 	struct utsname u;
 	cJSON *m;
 
@@ -204,10 +201,7 @@ static int write_json(const struct cni_bench *b, struct pl_err *err)
 		for (int i = 0; cni_rounds(&b->o, s) && i < CNI_CONTESTANTS;
 		     i++)
 			cJSON_AddItemToArray(m, details(b, s, i));
-	text = cJSON_Print(j);
-	if (!text)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	return pl_file_replace(b->o.json, text, strlen(text), 0644, err);
+	return pl_json_save(b->o.json, j, 0644, err);
 }
 
 int cni_figures(const struct cni_bench *b, struct pl_err *err)

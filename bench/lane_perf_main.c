@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
+#include "common/json.h"
 #include "common/util.h"
 #include "bench/gnuplot.h"
 #include "bench/lane_bench.h"
@@ -101,15 +102,6 @@ static int add_pods(struct lp_bench *b, struct pl_err *err)
 	return rc;
 }
 
-static int save(const struct lp_bench *b, struct pl_err *err)
-{
-	pl_auto_free char *text = cJSON_Print(b->doc);
-
-	if (!text)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	return pl_file_replace(b->o.json, text, strlen(text), 0644, err);
-}
-
 /* Positive: bars that are missed. */
 static int run(struct lp_bench *b, struct pl_err *err)
 {
@@ -126,7 +118,7 @@ static int run(struct lp_bench *b, struct pl_err *err)
 	missed = lp_bars_add(b);
 	lp_table(b, stdout);
 	if (b->o.json)
-		rc = save(b, err);
+		rc = pl_json_save(b->o.json, b->doc, 0644, err);
 	if (rc == 0 && b->o.plot)
 		rc = lp_plot_write(b, b->o.plot, err);
 	return rc < 0 ? rc : (int)missed;

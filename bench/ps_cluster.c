@@ -72,14 +72,11 @@ static int make_dir(struct ps_cluster *c, const char *run_dir,
 int ps_cluster_save(const struct ps_cluster *c, const char *name,
 		    const cJSON *doc, struct pl_err *err)
 {
-	pl_auto_free char *text = cJSON_Print(doc);
 	char path[PS_FILE_BYTES];
 
-	if (!text)
-		return pl_err_set(err, ENOMEM, "out of memory");
 	if (pl_format(path, sizeof(path), "%s/%s", c->dir, name) < 0)
 		return pl_err_set(err, ENAMETOOLONG, "path too long");
-	return pl_file_replace(path, text, strlen(text), 0600, err);
+	return pl_json_save(path, doc, 0600, err);
 }
 
 /* --- links --- */

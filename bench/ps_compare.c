@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "common/json.h"
 #include "common/util.h"
 #include "bench/gnuplot.h"
 #include "bench/ps_bench.h"
@@ -309,15 +310,9 @@ static int measure(struct ps_bench *b, struct results *out,
 static int write_json(const struct ps_bench *b, const struct results *res,
 		      struct pl_err *err)
 {
-	cJSON *doc = ps_result_json(b, res->r, res->n);
-	pl_auto_free char *text = cJSON_Print(doc);
-	int rc;
+	pl_auto_json *doc = ps_result_json(b, res->r, res->n);
 
-	cJSON_Delete(doc);
-	if (!text)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = pl_file_replace(b->o.json, text, strlen(text), 0644, err);
-	return rc;
+	return pl_json_save(b->o.json, doc, 0644, err);
 }
 
 static int write_files(const struct ps_bench *b, const struct results *res,

@@ -58,6 +58,16 @@ int pl_json_load(const char *path, cJSON **out, struct pl_err *err)
 	return rc;
 }
 
+int pl_json_save(const char *path, const cJSON *doc, mode_t mode,
+		 struct pl_err *err)
+{
+	pl_auto_free char *text = cJSON_Print(doc);
+
+	if (!text)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	return pl_file_replace(path, text, strlen(text), mode, err);
+}
+
 const cJSON *pl_json_member(const cJSON *obj, const char *key)
 {
 	const cJSON *m, *found = NULL;

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <cjson/cJSON.h>
 
 #include "common/err.h"
@@ -19,6 +20,9 @@
 int pl_json_parse(const char *text, size_t len, cJSON **out,
 		  struct pl_err *err);
 int pl_json_load(const char *path, cJSON **out, struct pl_err *err);
+/* As pl_file_replace. doc NULL: there was no memory for it. */
+int pl_json_save(const char *path, const cJSON *doc, mode_t mode,
+		 struct pl_err *err);
 
 /*
  * The member that Go's decoder takes for key, since the configurations of CNI

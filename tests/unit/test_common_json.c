@@ -211,6 +211,26 @@ static void load(void **state)
 	assert_null(j);
 }
 
+static void save(void **state)
+{
+	pl_auto_json *doc = parse("{\"a\":[1,\"b\"]}");
+	char path[] = "/tmp/podlane-unit.XXXXXX";
+	int fd = mkstemp(path);
+	struct pl_err e = { 0 };
+	cJSON *j = NULL;
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(pl_json_save(path, doc, 0600, &e), 0);
+	assert_int_equal(pl_json_load(path, &j, &e), 0);
+	assert_true(cJSON_Compare(doc, j, 1));
+	cJSON_Delete(j);
+	unlink(path);
+	assert_int_equal(pl_json_save(path, NULL, 0600, &e), -ENOMEM);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,7 +238,7 @@ int main(void)
 		cmocka_unit_test(members),
 		cmocka_unit_test(deep),		cmocka_unit_test(getters),
 		cmocka_unit_test(wrong_types),	cmocka_unit_test(only),
-		cmocka_unit_test(load),
+		cmocka_unit_test(load),		cmocka_unit_test(save),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
