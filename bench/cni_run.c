@@ -7,15 +7,14 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/exec.h"
 #include "common/json.h"
 #include "common/netns.h"
 #include "common/nl.h"
@@ -80,16 +79,6 @@ void cni_pod_destroy(struct cni_pod *pod)
 
 /* --- execution --- */
 
-static int memory_file(const char *text, struct pl_err *err)
-{
-	pl_auto_fd fd = memfd_create("conf", MFD_CLOEXEC);
-
-	if (fd < 0 || pl_write_all(fd, text, strlen(text)) < 0 ||
-	    lseek(fd, 0, SEEK_SET) < 0)
-		return pl_err_sys(err, "cannot make a file in memory");
-	return pl_take_fd(&fd);
-}
-
 #define ENV_VARS 7
 #define ENV_BYTES 4096
 
@@ -111,31 +100,6 @@ static int make_env(const struct cni_exec *e, const char *command,
 	return 0;
 }
 
-static int spawn(const char *plugin, char **env, int in, int out, pid_t *pid)
-{
-	char *argv[] = { (char *)plugin, NULL };
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int rc = posix_spawn_file_actions_init(&fa);
-
-	if (rc)
-		return rc;
-	rc = posix_spawnattr_init(&attr);
-	if (rc)
-		goto out;
-	sigemptyset(&none);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
-	rc = posix_spawn(pid, plugin, &fa, &attr, argv, env);
-	posix_spawnattr_destroy(&attr);
-out:
-	posix_spawn_file_actions_destroy(&fa);
-	return rc;
-}
-
 /*
  * posix_spawn() lends the child our memory until it executes the plugin, and
  * the kernel counts that; a copy has but the few pages that a child can't fault
@@ -149,7 +113,7 @@ static int spawn_counted(const char *plugin, char **env, int in, int out,
 
 	*pid = fork();
 	if (*pid < 0)
-		return errno;
+		return -errno;
 	if (*pid)
 		return 0;
 	sigemptyset(&none);
@@ -189,7 +153,7 @@ int cni_start(const struct cni_exec *e, const char *command,
 	      struct pl_err *err)
 {
 	char text[ENV_VARS][ENV_BYTES], *env[ENV_VARS + 1] = { NULL };
-	pl_auto_fd in = memory_file(e->conf, err);
+	pl_auto_fd in = pl_exec_input(e->conf, err);
 	int p[2], rc;
 
 	*job = (struct cni_job){ .out = -1 };
@@ -203,15 +167,15 @@ int cni_start(const struct cni_exec *e, const char *command,
 		return pl_err_sys(err, "cannot make a pipe");
 	job->out = p[0];
 	job->start_ns = pl_now_ns();
-	rc = (counted ? spawn_counted : spawn)(e->plugin, env, in, p[1],
-					       &job->pid);
+	rc = (counted ? spawn_counted : pl_exec_spawn)(e->plugin, env, in,
+						       p[1], &job->pid);
 	close(p[1]);
-	if (!rc)
+	if (rc == 0)
 		return 0;
 	job->pid = 0;
 	pl_close_fd(&job->out);
-	return pl_err_set(err, rc, "cannot execute %s: %s", e->plugin,
-			  strerror(rc));
+	return pl_err_set(err, -rc, "cannot execute %s: %s", e->plugin,
+			  strerror(-rc));
 }
 
 int cni_finish(struct cni_job *job, char **out, struct pl_err *err)

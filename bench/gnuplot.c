@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "common/exec.h"
 #include "common/util.h"
 
 #define GNUPLOT_MS 30000
@@ -23,18 +24,10 @@ extern char **environ;
 
 int gnuplot_check(struct pl_err *err)
 {
-	const char *at = getenv("PATH");
 	char path[PATH_BYTES];
 
-	while (at && *at) {
-		int len = (int)strcspn(at, ":");
-
-		if (len && pl_format(path, sizeof(path), "%.*s/gnuplot", len,
-				     at) > 0 && access(path, X_OK) == 0)
-			return 0;
-		at += len;
-		at += *at == ':';
-	}
+	if (pl_exec_find(getenv("PATH"), "gnuplot", path, sizeof(path)) == 0)
+		return 0;
 	return pl_err_set(err, ENOENT, "--plot needs gnuplot; install it with: "
 			  "apt-get install gnuplot-nox");
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/exec.h"
 #include "common/json.h"
 #include "common/netns.h"
 #include "common/util.h"
@@ -54,17 +55,8 @@ int ps_conflist_write(const struct ps_cluster *c, unsigned int node,
 static int find_plugin(const char *cni_path, const char *type, char *path,
 		       size_t size, struct pl_err *err)
 {
-	const char *at = cni_path;
-
-	while (*at) {
-		int len = (int)strcspn(at, ":");
-
-		if (pl_format(path, size, "%.*s/%s", len, at, type) > 0 &&
-		    access(path, X_OK) == 0)
-			return 0;
-		at += len;
-		at += *at == ':';
-	}
+	if (pl_exec_find(cni_path, type, path, size) == 0)
+		return 0;
 	return pl_err_set(err, ENOENT, "no CNI plugin %s in %s; build it with "
 			  "make, or say --cni-bin DIR", type, cni_path);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/exec.h"
 #include "common/util.h"
 
 #define INSTALLED "/opt/cni/bin:/usr/lib/cni"
@@ -28,22 +29,6 @@ static int build_tree(char *path, size_t size)
 	return 0;
 }
 
-static int find_in_path(const char *name, char *path, size_t size)
-{
-	const char *at = getenv("PATH");
-
-	while (at && *at) {
-		int len = (int)strcspn(at, ":");
-
-		if (len && pl_format(path, size, "%.*s/%s", len, at,
-				     name) > 0 && access(path, X_OK) == 0)
-			return 0;
-		at += len;
-		at += *at == ':';
-	}
-	return -ENOENT;
-}
-
 static int find_podlaned(struct ps_programs *p, const char *given,
 			 const char *tree, struct pl_err *err)
 {
@@ -60,7 +45,7 @@ static int find_podlaned(struct ps_programs *p, const char *given,
 	if (pl_format(path, size, "%s/daemonset/podlaned", tree) > 0 &&
 	    access(path, X_OK) == 0)
 		return 0;
-	if (find_in_path("podlaned", path, size) == 0 ||
+	if (pl_exec_find(getenv("PATH"), "podlaned", path, size) == 0 ||
 	    (pl_format(path, size, "/usr/sbin/podlaned") > 0 &&
 	     access(path, X_OK) == 0))
 		return 0;

@@ -5,13 +5,12 @@
 #include <event2/event.h>
 #include <net/if.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "common/exec.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/util.h"
@@ -58,24 +57,15 @@ static void put_off(struct job *j)
 /* The record in the plugin's stateDir says the rest. */
 static int conf_file(const struct job *j)
 {
-	pl_auto_fd fd = memfd_create("podlane-del", MFD_CLOEXEC);
 	pl_auto_json *conf = cJSON_CreateObject();
 	pl_auto_free char *text = NULL;
-	int rc;
 
 	cJSON_AddStringToObject(conf, "cniVersion", "1.0.0");
 	cJSON_AddStringToObject(conf, "name", j->network);
 	cJSON_AddStringToObject(conf, "type", "podlane");
 	cJSON_AddStringToObject(conf, "stateDir", j->how.state_dir);
 	text = cJSON_PrintUnformatted(conf);
-	if (!text)
-		return -ENOMEM;
-	if (fd < 0)
-		return -errno;
-	rc = pl_write_all(fd, text, strlen(text));
-	if (rc == 0 && lseek(fd, 0, SEEK_SET) < 0)
-		rc = -errno;
-	return rc < 0 ? rc : pl_take_fd(&fd);
+	return text ? pl_exec_input(text, NULL) : -ENOMEM;
 }
 
 static int make_env(const struct job *j, char (*text)[ENV_BYTES], char **env)
@@ -97,32 +87,6 @@ static int make_env(const struct job *j, char (*text)[ENV_BYTES], char **env)
 	return 0;
 }
 
-/* What it prints is an error document, for the log. */
-static int spawn(const char *plugin, char **env, int in, pid_t *pid)
-{
-	char *argv[] = { (char *)plugin, NULL };
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int rc = posix_spawn_file_actions_init(&fa);
-
-	if (rc)
-		return -rc;
-	rc = posix_spawnattr_init(&attr);
-	if (rc)
-		goto out;
-	sigemptyset(&none);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&fa, STDERR_FILENO, STDOUT_FILENO);
-	rc = posix_spawn(pid, plugin, &fa, &attr, argv, env);
-	posix_spawnattr_destroy(&attr);
-out:
-	posix_spawn_file_actions_destroy(&fa);
-	return -rc;
-}
-
 static int execute(struct job *j, pid_t *pid)
 {
 	char text[ENV_VARS][ENV_BYTES], *env[ENV_VARS + 1];
@@ -132,7 +96,9 @@ static int execute(struct job *j, pid_t *pid)
 	if (in < 0)
 		return in;
 	rc = make_env(j, text, env);
-	return rc < 0 ? rc : spawn(j->how.plugin, env, in, pid);
+	/* What it prints is an error document, for the log. */
+	return rc < 0 ? rc : pl_exec_spawn(j->how.plugin, env, in,
+					   STDERR_FILENO, pid);
 }
 
 /* --- one job --- */

@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/exec.h"
 #include "common/json.h"
 #include "common/util.h"
 #include "ipam/cni.h"
@@ -23,39 +23,19 @@ extern char **environ;
 static int find_plugin(const struct pl_delegate *d, char *buf, size_t size,
 		       struct pl_err *err)
 {
-	const char *p = d->path ? d->path : "";
-
-	while (*p) {
-		size_t n = strcspn(p, ":");
-
-		if (n && pl_format(buf, size, "%.*s/%s", (int)n, p,
-				   d->plugin) > 0 && access(buf, X_OK) == 0)
-			return 0;
-		p += n + (p[n] == ':');
-	}
+	if (pl_exec_find(d->path, d->plugin, buf, size) == 0)
+		return 0;
 	return pl_err_set(err, ENOENT,
 			  "plugin %s is in none of the folders of CNI_PATH "
 			  "(%s)", d->plugin, d->path ? d->path : "");
 }
 
-/* A file in memory, so that neither side can wait for the other. */
 static int conf_file(const struct pl_delegate *d, struct pl_err *err)
 {
-	pl_auto_fd fd = memfd_create("cni-conf", MFD_CLOEXEC);
 	pl_auto_free char *text = cJSON_PrintUnformatted(d->conf);
-	int rc;
 
-	if (fd < 0)
-		return pl_err_sys(err, "memfd_create");
-	if (!text)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = pl_write_all(fd, text, strlen(text));
-	if (rc < 0)
-		return pl_err_set(err, -rc, "cannot pass the configuration on: "
-				  "%s", strerror(-rc));
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return pl_err_sys(err, "lseek");
-	return pl_take_fd(&fd);
+	return text ? pl_exec_input(text, err) :
+		      pl_err_set(err, ENOMEM, "out of memory");
 }
 
 /* What replaces the variables of our own environment. */
