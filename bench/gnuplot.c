@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -74,16 +75,30 @@ static int run_gnuplot(int script_fd, struct pl_err *err)
 	return 0;
 }
 
-int gnuplot_draw(int script_fd, const char *png, const char *path,
+int gnuplot_open(FILE **script, struct pl_err *err)
+{
+	pl_auto_fd fd = memfd_create("gnuplot", MFD_CLOEXEC);
+
+	*script = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!*script)
+		return pl_err_sys(err, "cannot make a file in memory");
+	pl_take_fd(&fd);
+	return 0;
+}
+
+int gnuplot_draw(FILE *script, const char *png, const char *path,
 		 struct pl_err *err)
 {
 	pl_auto_free char *data = NULL;
 	size_t len;
-	int rc;
+	int rc = 0;
 
-	if (lseek(script_fd, 0, SEEK_SET) < 0)
-		return pl_err_sys(err, "cannot read gnuplot's script");
-	rc = run_gnuplot(script_fd, err);
+	/* This writes what is still in the buffer. */
+	if (fseek(script, 0, SEEK_SET) < 0 || ferror(script))
+		rc = pl_err_sys(err, "cannot write gnuplot's script");
+	if (rc == 0)
+		rc = run_gnuplot(fileno(script), err);
+	fclose(script);
 	if (rc == 0)
 		rc = pl_file_read(png, PNG_MAX, &data, &len, err);
 	return rc < 0 ? rc : pl_file_replace(path, data, len, 0644, err);

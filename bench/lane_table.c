@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/util.h"
 #include "bench/gnuplot.h"
@@ -290,16 +289,13 @@ static void script(const struct lp_bench *b, const char *png, FILE *f)
 int lp_plot_write(const struct lp_bench *b, const char *path,
 		  struct pl_err *err)
 {
-	pl_auto_fd fd = memfd_create("gnuplot", MFD_CLOEXEC);
 	char png[PS_FILE_BYTES];
 	FILE *f;
+	int rc = gnuplot_open(&f, err);
 
+	if (rc < 0)
+		return rc;
 	pl_format(png, sizeof(png), "%s/plot.png", b->cluster.dir);
-	f = fd < 0 ? NULL : fdopen(dup(fd), "w");
-	if (!f)
-		return pl_err_sys(err, "cannot make a file in memory");
 	script(b, png, f);
-	if (fclose(f))
-		return pl_err_sys(err, "cannot write gnuplot's script");
-	return gnuplot_draw(fd, png, path, err);
+	return gnuplot_draw(f, png, path, err);
 }

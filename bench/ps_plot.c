@@ -2,7 +2,6 @@
 #include "bench/ps_result.h"
 
 #include <math.h>
-#include <sys/mman.h>
 
 #include "common/util.h"
 #include "bench/gnuplot.h"
@@ -64,16 +63,13 @@ static void script(const struct ps_bench *b, const struct ps_result *r,
 int ps_plot_write(const struct ps_bench *b, const struct ps_result *r,
 		  unsigned int n, const char *path, struct pl_err *err)
 {
-	pl_auto_fd fd = memfd_create("gnuplot", MFD_CLOEXEC);
 	char png[PS_FILE_BYTES];
 	FILE *f;
+	int rc = gnuplot_open(&f, err);
 
+	if (rc < 0)
+		return rc;
 	pl_format(png, sizeof(png), "%s/plot.png", b->cluster.dir);
-	f = fd < 0 ? NULL : fdopen(dup(fd), "w");
-	if (!f)
-		return pl_err_sys(err, "cannot make a file in memory");
 	script(b, r, n, png, f);
-	if (fclose(f))
-		return pl_err_sys(err, "cannot write gnuplot's script");
-	return gnuplot_draw(fd, png, path, err);
+	return gnuplot_draw(f, png, path, err);
 }
