@@ -10,45 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 
 #include "common/json.h"
 #include "common/util.h"
-#include "bench/gnuplot.h"
 #include "bench/lane_bench.h"
+#include "bench/ps_output.h"
 
 #define EXIT_USAGE 2
 #define EXIT_SIGNALLED 130
-#define TICK_MS 50
 
 /* --- before --- */
 
-static int check_output(const char *option, const char *path,
-			struct pl_err *err)
-{
-	char dir[PS_FILE_BYTES];
-	char *slash;
-
-	if (!path)
-		return 0;
-	if (pl_format(dir, sizeof(dir), "%s", path) < 0)
-		return pl_err_set(err, ENAMETOOLONG, "%s: path too long",
-				  option);
-	slash = strrchr(dir, '/');
-	if (slash == dir)
-		slash++;
-	if (slash)
-		*slash = '\0';
-	if (access(slash ? dir : ".", W_OK | X_OK) < 0)
-		return pl_err_sys(err, "%s %s: cannot write there", option,
-				  path);
-	return 0;
-}
-
 static int check_all(struct lp_bench *b, struct pl_err *err)
 {
-	const struct ps_opts programs = { .cni_bin = b->o.cni_bin,
-					  .podlaned = b->o.podlaned };
 	int rc = 0;
 
 	if (geteuid() != 0)
@@ -56,27 +30,10 @@ static int check_all(struct lp_bench *b, struct pl_err *err)
 				"namespaces and needs root; try: sudo "
 				"lane_perf");
 	if (rc == 0)
-		rc = check_output("--json", b->o.json, err);
-	if (rc == 0)
-		rc = check_output("--plot", b->o.plot, err);
-	if (rc == 0 && b->o.plot)
-		rc = gnuplot_check(err);
-	return rc < 0 ? rc : ps_programs_find(&b->cluster.programs, &programs,
+		rc = ps_output_check(b->o.json, b->o.plot, err);
+	return rc < 0 ? rc : ps_programs_find(&b->cluster.programs,
+					      b->o.cni_bin, b->o.podlaned,
 					      err);
-}
-
-static int watch_signals(struct ps_watch *w, struct pl_err *err)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	w->tick_ms = TICK_MS;
-	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return w->signal_fd < 0 ? pl_err_sys(err, "signalfd") : 0;
 }
 
 /* --- the run --- */
@@ -129,7 +86,7 @@ static int bench_main(struct lp_bench *b, struct pl_err *err)
 	int rc = check_all(b, err), r;
 
 	if (rc == 0)
-		rc = watch_signals(&b->watch, err);
+		rc = ps_watch_init(&b->watch, err);
 	if (rc < 0)
 		return rc;
 	ps_machine_probe(&b->machine);

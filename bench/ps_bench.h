@@ -14,7 +14,6 @@
 #include "bench/ps_progress.h"
 
 #define PS_RAW_MS 500
-#define PS_TICK_MS 50
 
 struct ps_bench {
 	struct ps_opts o;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -248,7 +249,7 @@ static void step(struct wait *w)
 		child_poll(w, &w->c[i]);
 	now = pl_now_ns();
 	if (now >= w->tick_ns) {
-		w->tick_ns = now + (uint64_t)w->watch->tick_ms * 1000000;
+		w->tick_ns = now + PS_TICK_MS * 1000000ull;
 		if (w->watch->tick)
 			w->watch->tick(w->watch->arg);
 	}
@@ -359,6 +360,20 @@ void ps_children_end(struct ps_child *c, unsigned int n)
 		free(c[i].err.text);
 	}
 	memset(c, 0, n * sizeof(*c));
+}
+
+int ps_watch_init(struct ps_watch *watch, struct pl_err *err)
+{
+	sigset_t set;
+
+	memset(watch, 0, sizeof(*watch));
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	watch->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return watch->signal_fd < 0 ? pl_err_sys(err, "signalfd") : 0;
 }
 
 bool ps_watch_interrupted(const struct ps_watch *watch)

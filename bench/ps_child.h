@@ -16,6 +16,7 @@
 
 #define PS_CHILD_NAME 32
 #define PS_CHILD_ERR 2048
+#define PS_TICK_MS 50
 
 /* A text that a descriptor delivers. */
 struct ps_stream {
@@ -37,11 +38,10 @@ struct ps_child {
 
 /*
  * What is watched while children run: SIGINT, SIGTERM and SIGHUP are blocked
- * and arrive at signal_fd. tick is called every tick_ms.
+ * and arrive at signal_fd. tick (or NULL) is called every PS_TICK_MS.
  */
 struct ps_watch {
 	int signal_fd;
-	int tick_ms;
 	void (*tick)(void *arg);
 	void *arg;
 };
@@ -65,6 +65,9 @@ int ps_children_wait(struct ps_child *c, unsigned int n,
 
 /* Kill and reap what runs, free. Also for those never started (zeroed). */
 void ps_children_end(struct ps_child *c, unsigned int n);
+
+/* From now on signals are blocked and seen by what follows. */
+int ps_watch_init(struct ps_watch *watch, struct pl_err *err);
 
 /* A signal has come in; stays so. */
 bool ps_watch_interrupted(const struct ps_watch *watch);

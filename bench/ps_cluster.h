@@ -52,10 +52,10 @@ struct ps_cluster {
 
 /*
  * Beside this program's build tree, else installed. --cni-bin and --podlaned
- * come first. -ENOENT names what is missing.
+ * (NULL: not given) come first. -ENOENT names what is missing.
  */
-int ps_programs_find(struct ps_programs *p, const struct ps_opts *o,
-		     struct pl_err *err);
+int ps_programs_find(struct ps_programs *p, const char *cni_bin,
+		     const char *podlaned, struct pl_err *err);
 
 /*
  * Nodes and agents. run_dir NULL: a temporary folder. c is zeroed before, but

@@ -10,16 +10,14 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 
 #include "common/json.h"
 #include "common/util.h"
-#include "bench/gnuplot.h"
 #include "bench/ps_bench.h"
+#include "bench/ps_output.h"
 #include "bench/ps_result.h"
 #include "bench/ps_role.h"
 #include "bench/ps_stats.h"
@@ -34,29 +32,6 @@ struct results {
 };
 
 /* --- before --- */
-
-/* The folder that FILE will be put into can be written. */
-static int check_output(const char *option, const char *path,
-			struct pl_err *err)
-{
-	char dir[PS_FILE_BYTES];
-	char *slash;
-
-	if (!path)
-		return 0;
-	if (pl_format(dir, sizeof(dir), "%s", path) < 0)
-		return pl_err_set(err, ENAMETOOLONG, "%s: path too long",
-				  option);
-	slash = strrchr(dir, '/');
-	if (slash == dir)
-		slash++;
-	if (slash)
-		*slash = '\0';
-	if (access(slash ? dir : ".", W_OK | X_OK) < 0)
-		return pl_err_sys(err, "%s %s: cannot write there", option,
-				  path);
-	return 0;
-}
 
 static int check_memory(const struct ps_opts *o, struct pl_err *err)
 {
@@ -94,30 +69,11 @@ static int check_all(struct ps_bench *b, struct pl_err *err)
 				"and needs root; try: sudo ps_throughput "
 				"compare");
 	if (rc == 0)
-		rc = check_output("--json", b->o.json, err);
+		rc = ps_output_check(b->o.json, b->o.plot, err);
 	if (rc == 0)
-		rc = check_output("--plot", b->o.plot, err);
-	if (rc == 0 && b->o.plot)
-		rc = gnuplot_check(err);
-	if (rc == 0)
-		rc = ps_programs_find(&b->cluster.programs, &b->o, err);
+		rc = ps_programs_find(&b->cluster.programs, b->o.cni_bin,
+				      b->o.podlaned, err);
 	return rc < 0 ? rc : check_memory(&b->o, err);
-}
-
-static int watch_signals(struct ps_watch *w, struct pl_err *err)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	w->tick_ms = PS_TICK_MS;
-	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (w->signal_fd < 0)
-		return pl_err_sys(err, "signalfd");
-	return 0;
 }
 
 /* --- the cluster --- */
@@ -384,7 +340,7 @@ int ps_compare_main(int argc, char **argv)
 	if (rc == 0)
 		rc = cni_adopt(&err);
 	if (rc == 0)
-		rc = watch_signals(&b->watch, &err);
+		rc = ps_watch_init(&b->watch, &err);
 	if (rc < 0)
 		fprintf(stderr, "ps_throughput compare: %s\n", err.msg);
 	rc = rc < 0 ? 1 : compare(b);

@@ -53,17 +53,17 @@ static int find_podlaned(struct ps_programs *p, const char *given,
 			  "build it with make, or say --podlaned FILE");
 }
 
-int ps_programs_find(struct ps_programs *p, const struct ps_opts *o,
-		     struct pl_err *err)
+int ps_programs_find(struct ps_programs *p, const char *cni_bin,
+		     const char *podlaned, struct pl_err *err)
 {
 	char tree[PS_FILE_BYTES] = "", plugin[PS_FILE_BYTES];
 	int rc = 0;
 
 	if (build_tree(tree, sizeof(tree)) < 0)
 		tree[0] = '\0';
-	if (o->cni_bin)
+	if (cni_bin)
 		rc = pl_format(p->cni_path, sizeof(p->cni_path), "%s",
-			       o->cni_bin);
+			       cni_bin);
 	else if (pl_format(plugin, sizeof(plugin), "%s/plugin/podlane",
 			   tree) > 0 && access(plugin, X_OK) == 0)
 		rc = pl_format(p->cni_path, sizeof(p->cni_path),
@@ -72,5 +72,5 @@ int ps_programs_find(struct ps_programs *p, const struct ps_opts *o,
 		rc = pl_format(p->cni_path, sizeof(p->cni_path), INSTALLED);
 	if (rc < 0)
 		return pl_err_set(err, -rc, "--cni-bin: path too long");
-	return find_podlaned(p, o->podlaned, tree, err);
+	return find_podlaned(p, podlaned, tree, err);
 }
