@@ -341,9 +341,11 @@ static int make_node(struct ps_cluster *c, unsigned int n, struct pl_err *err)
 int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 		    const struct ps_watch *watch, struct pl_err *err)
 {
-	int rc = make_dir(c, run_dir, err);
+	int rc = cni_adopt(err);
 	unsigned int n;
 
+	if (rc == 0)
+		rc = make_dir(c, run_dir, err);
 	for (n = 1; n <= PS_NODES && rc == 0; n++)
 		rc = make_node(c, n, err);
 	if (rc == 0)
@@ -428,6 +430,8 @@ int ps_cluster_fini(struct ps_cluster *c, struct pl_err *err)
 		stop_agent(&c->agent[n]);
 		cni_pod_destroy(&c->node[n]);
 	}
+	r = cni_settle(NULL, 0, rc ? NULL : err);
+	rc = rc ? rc : r;
 	if (c->dir[0] && pl_tree_remove(c->dir) < 0 && rc == 0)
 		rc = pl_err_sys(err, "cannot remove %s", c->dir);
 	c->dir[0] = '\0';

@@ -64,7 +64,10 @@ int ps_programs_find(struct ps_programs *p, const char *cni_bin,
 int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 		    const struct ps_watch *watch, struct pl_err *err);
 
-/* Also after a failure of init; c->dir and the namespaces are gone then. */
+/*
+ * Also after a failure of init; c->dir, the namespaces and whatever the plugins
+ * left running are gone then.
+ */
 int ps_cluster_fini(struct ps_cluster *c, struct pl_err *err);
 
 /* A wired pod on a node (from 1); *pod stays the cluster's. */

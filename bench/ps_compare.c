@@ -305,8 +305,6 @@ static int compare(struct ps_bench *b)
 		rc = write_files(b, &res, &err);
 	ps_progress_say(&b->progress, "taking the cluster down");
 	undo = ps_cluster_fini(&b->cluster, &late);
-	if (undo == 0)
-		undo = cni_settle(NULL, 0, &late);
 	ps_progress_end(&b->progress);
 	if (rc == 0)
 		ps_result_table(b, res.r, res.n, stdout);
@@ -337,8 +335,6 @@ int ps_compare_main(int argc, char **argv)
 	}
 	ps_machine_probe(&b->machine);
 	rc = check_all(b, &err);
-	if (rc == 0)
-		rc = cni_adopt(&err);
 	if (rc == 0)
 		rc = ps_watch_init(&b->watch, &err);
 	if (rc < 0)
