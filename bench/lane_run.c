@@ -14,6 +14,8 @@
 #define GRACE_MS 60000
 /* Of the many: small enough for the smallest ring. */
 #define MANY_SIZE (16u << 10)
+/* More lanes than this have the smallest rings, fewer have those they get. */
+#define MANY_SMALL 100
 #define CONNECTS 300u
 #define IDLE_MS 1000u
 #define LIMITS_MS 150u
@@ -251,7 +253,8 @@ static int run_many(struct lp_bench *b, struct pl_err *err)
 
 			j.lanes = b->o.counts[i / 2];
 			j.ms = 4 * b->o.ms;
-			j.ring_bytes = PL_RING_MIN;
+			j.ring_bytes = j.lanes > MANY_SMALL ?
+				       PL_RING_MIN : PL_RING_DEFAULT;
 			j.n_sizes = 1;
 			j.sizes[0] = MANY_SIZE;
 			if (has(b, w, place))
