@@ -31,6 +31,7 @@ static void lane_init(struct pl_lane *l, const struct pl_lane_parts *p)
 		l->info = *p->info;
 	l->id = l->info.id;
 	l->is_opener = p->is_opener;
+	l->is_carried = p->info && strcmp(p->info->path, "shm");
 	pthread_mutex_init(&l->fd_lock, NULL);
 	atomic_init(&l->timeout_ms, -1);
 	l->tx.ring = pl_seg_data(&l->own_seg);

@@ -113,6 +113,7 @@ struct pl_lane {
 	char self[PL_WIRE_ADDR];
 	uint8_t uid[PL_WIRE_UID];
 	bool is_opener;			/* connected, not accepted */
+	bool is_carried;		/* by agents: its path is not "shm" */
 	bool resumes;			/* another agent can go on with it */
 	_Atomic uint32_t link;		/* odd: no agent has it */
 	pthread_mutex_t fd_lock;	/* of epoll_fd's members */

@@ -195,12 +195,10 @@ static const struct pl_conn_obj_ops lane_ops = {
 
 void pl_lane_join(struct pl_lane *l, const struct pl_lane_parts *p)
 {
-	bool is_local = !strcmp(l->info.path, "shm");
-
 	if (p->conn && p->msg && pl_uid_is_set(p->msg->uid)) {
 		memcpy(l->self, p->msg->self, sizeof(l->self));
 		memcpy(l->uid, p->msg->uid, sizeof(l->uid));
-		l->resumes = p->conn->has_keeper && !is_local;
+		l->resumes = p->conn->has_keeper && l->is_carried;
 	}
 	/* Mappings stay; descriptors are kept to be shown. */
 	if (!l->resumes)

@@ -1,6 +1,7 @@
 /* shm/lane_wait.c - waiting for the other end of a lane */
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -98,6 +99,16 @@ bool pl_lane_drain(struct pl_lane *l)
 	return any;
 }
 
+/*
+ * Who looks again and again may keep the CPU from those that are to bring what
+ * it looks for: the agents, of a lane that they carry.
+ */
+static void let_agents_run(const struct pl_lane *l)
+{
+	if (l->is_carried)
+		sched_yield();
+}
+
 void pl_lane_probe(struct pl_lane *l)
 {
 	struct pollfd p = { .fd = l->bell, .events = POLLRDHUP };
@@ -105,6 +116,7 @@ void pl_lane_probe(struct pl_lane *l)
 	struct timespec ts;
 	uint64_t now;
 
+	let_agents_run(l);
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
 	now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	if (now - atomic_load_explicit(&l->probed_ns, memory_order_relaxed) <
@@ -356,6 +368,7 @@ static int spin(struct pl_lane *l, const struct pl_want *want, uint64_t end_ns)
 				return got;
 			pl_cpu_relax();
 		}
+		let_agents_run(l);
 	} while (pl_now_ns() < end_ns);
 	return 0;
 }
