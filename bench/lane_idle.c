@@ -18,12 +18,6 @@
 #include "bench/lane_link.h"
 #include "bench/ps_stats.h"
 
-static int told(int rc, struct pl_err *err)
-{
-	return rc < 0 ? pl_err_set(err, -rc, "the other side: %s",
-				   strerror(-rc)) : 0;
-}
-
 /* --- idle ----------------------------------------------------------------- */
 
 /* Bytes of the kB that FILE has behind KEY; 0: not to be had. */
@@ -108,31 +102,26 @@ int lp_idle_run(const struct lp_job *j, cJSON *rows, struct pl_err *err)
 {
 	double rss, shm = shared(), cpu = 0;
 	struct lp_ends e;
-	struct rlimit r;
 	int rc;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
-		r.rlim_cur = r.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &r);
-	}
 	rc = lp_ends_init(j, &e, err);
 	rss = resident();
 	while (rc == 0 && e.n < j->lanes)
 		rc = j->is_server ? lp_end_accept(&e, err) :
 				    lp_end_connect(&e, err);
 	if (rc == 0)
-		rc = told(touch(&e), err);
+		rc = lp_told(touch(&e), err);
 	if (rc == 0) {
 		rss = resident() - rss;
 		shm = shared() - shm;
 		cpu = cpu_ns();
-		rc = told(idle(&e), err);
+		rc = lp_told(idle(&e), err);
 		cpu = cpu_ns() - cpu;
 	}
 	if (rc == 0)
 		idle_row(rows, &e, rss, shm, cpu);
 	if (rc == 0 && !j->is_server)
-		rc = told(lp_send(&e.end[0], "the end", 8), err);
+		rc = lp_told(lp_send(&e.end[0], "the end", 8), err);
 	lp_ends_close(&e);
 	return rc;
 }

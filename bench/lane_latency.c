@@ -30,16 +30,6 @@ struct trip {
 	unsigned int n;
 };
 
-static int wrong(struct pl_err *err)
-{
-	return pl_err_set(err, EBADMSG, "a message is not what was sent");
-}
-
-static int failed(int rc, struct pl_err *err)
-{
-	return pl_err_set(err, -rc, "the other side: %s", strerror(-rc));
-}
-
 /* --- the side that answers ------------------------------------------------ */
 
 /* Returns the kind, or -errno. */
@@ -85,10 +75,8 @@ static int answer(const struct trip *t, struct pl_err *err)
 	for (uint64_t no = 0; kind != LP_LAST; no++) {
 		kind = t->in_place ? answer_in_place(t, no) :
 				     answer_copy(t, no);
-		if (kind == -EBADMSG)
-			return wrong(err);
 		if (kind < 0)
-			return failed(kind, err);
+			return lp_told(kind, err);
 	}
 	return 0;
 }
@@ -171,9 +159,7 @@ static int ask_all(struct trip *t, unsigned int ms, struct pl_err *err)
 	}
 	if (rc == 0)
 		rc = ask(t, LP_LAST, no);
-	if (rc == -EBADMSG)
-		return wrong(err);
-	return rc < 0 ? failed(rc, err) : 0;
+	return lp_told(rc, err);
 }
 
 /* --- both ----------------------------------------------------------------- */

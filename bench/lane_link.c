@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -78,6 +79,17 @@ static struct pl_lane_opts lane_opts(const struct lp_job *j)
 	return (struct pl_lane_opts){ .ring_bytes = j->ring_bytes };
 }
 
+/* A lane takes a few descriptors, and there may be a thousand. */
+static void allow_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return;
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+}
+
 int lp_ends_init(const struct lp_job *j, struct lp_ends *e, struct pl_err *err)
 {
 	const struct pl_lane_opts opts = lane_opts(j);
@@ -89,6 +101,7 @@ int lp_ends_init(const struct lp_job *j, struct lp_ends *e, struct pl_err *err)
 	e->end = calloc(PL_MAX(j->lanes, 1u), sizeof(*e->end));
 	if (!e->end)
 		return pl_err_set(err, ENOMEM, "out of memory");
+	allow_files();
 	if (j->link == LP_LANE) {
 		rc = pl_open(&e->conn, err);
 		if (rc == 0 && j->is_server)
@@ -197,28 +210,43 @@ void lp_ends_close(struct lp_ends *e)
 
 /* --- bytes ---------------------------------------------------------------- */
 
-static ssize_t send_some(const struct lp_end *end, const void *data, size_t len)
+static ssize_t send_some(const struct lp_end *end, const void *data, size_t len,
+			 bool waits)
 {
-	bool spins = end->wait == LP_SPIN;
 	ssize_t n;
 
 	if (end->lane)
 		return pl_lane_send(end->lane, data, len,
-				    spins ? PL_DONTWAIT : 0);
-	n = send(end->fd, data, len, MSG_NOSIGNAL | (spins ? MSG_DONTWAIT : 0));
+				    waits ? 0 : PL_DONTWAIT);
+	n = send(end->fd, data, len, MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT));
 	return n < 0 ? -errno : n;
 }
 
-static ssize_t recv_some(const struct lp_end *end, void *data, size_t len)
+static ssize_t recv_some(const struct lp_end *end, void *data, size_t len,
+			 bool waits)
 {
-	bool spins = end->wait == LP_SPIN;
 	ssize_t n;
 
 	if (end->lane)
 		return pl_lane_recv(end->lane, data, len,
-				    spins ? PL_DONTWAIT : PL_WAITALL);
-	n = recv(end->fd, data, len, spins ? MSG_DONTWAIT : MSG_WAITALL);
+				    waits ? PL_WAITALL : PL_DONTWAIT);
+	n = recv(end->fd, data, len, waits ? MSG_WAITALL : MSG_DONTWAIT);
 	return n < 0 ? -errno : n;
+}
+
+ssize_t lp_send_now(const struct lp_end *end, const void *data, size_t len)
+{
+	return send_some(end, data, len, false);
+}
+
+ssize_t lp_recv_now(const struct lp_end *end, void *data, size_t len)
+{
+	return recv_some(end, data, len, false);
+}
+
+int lp_end_fd(const struct lp_end *end)
+{
+	return end->lane ? pl_lane_fd(end->lane) : end->fd;
 }
 
 /* Only who spins is told to try again without time having passed. */
@@ -232,7 +260,7 @@ int lp_send(const struct lp_end *end, const void *data, size_t len)
 	const char *at = data;
 
 	while (len) {
-		ssize_t n = send_some(end, at, len);
+		ssize_t n = send_some(end, at, len, end->wait != LP_SPIN);
 
 		if (again(end, n))
 			continue;
@@ -249,7 +277,7 @@ int lp_recv(const struct lp_end *end, void *data, size_t len)
 	char *at = data;
 
 	while (len) {
-		ssize_t n = recv_some(end, at, len);
+		ssize_t n = recv_some(end, at, len, end->wait != LP_SPIN);
 
 		if (again(end, n))
 			continue;
@@ -258,6 +286,17 @@ int lp_recv(const struct lp_end *end, void *data, size_t len)
 		at += n;
 		len -= (size_t)n;
 	}
+	return 0;
+}
+
+int lp_told(int rc, struct pl_err *err)
+{
+	if (rc == -EBADMSG)
+		return pl_err_set(err, EBADMSG, "a message is not what was "
+				  "sent");
+	if (rc < 0)
+		return pl_err_set(err, -rc, "the other side: %s",
+				  strerror(-rc));
 	return 0;
 }
 

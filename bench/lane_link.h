@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "bench/lane_perf.h"
 #include "shm/podlane.h"
@@ -51,6 +52,15 @@ void lp_end_close(struct lp_end *end);
 /* All of it; 0 or -errno. -ECONNRESET: the end of the stream. */
 int lp_send(const struct lp_end *end, const void *data, size_t len);
 int lp_recv(const struct lp_end *end, void *data, size_t len);
+
+/* What there is space for, or what is there: -EAGAIN when that is nothing. */
+ssize_t lp_send_now(const struct lp_end *end, const void *data, size_t len);
+ssize_t lp_recv_now(const struct lp_end *end, void *data, size_t len);
+/* For poll; -errno. */
+int lp_end_fd(const struct lp_end *end);
+
+/* What these returned (or -EBADMSG: a message was not as sent) as an error. */
+int lp_told(int rc, struct pl_err *err);
 
 /* In place (lanes only): at least want bytes, or -errno. */
 ssize_t lp_reserve(const struct lp_end *end, size_t want, void **ptr);

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
 #include "common/util.h"
 #include "bench/lane_link.h"
@@ -40,35 +38,14 @@ struct crowd {
 	char *bufs;
 };
 
-static int told(int rc, struct pl_err *err)
-{
-	if (rc == -EBADMSG)
-		return pl_err_set(err, EBADMSG, "a message is not what was "
-				  "sent");
-	if (rc < 0)
-		return pl_err_set(err, -rc, "the other side: %s",
-				  strerror(-rc));
-	return 0;
-}
-
 /* --- receiving ------------------------------------------------------------ */
-
-static ssize_t take(const struct part *p, size_t len)
-{
-	ssize_t n;
-
-	if (p->end->lane)
-		return pl_lane_recv(p->end->lane, p->buf + p->off, len,
-				    PL_DONTWAIT);
-	n = recv(p->end->fd, p->buf + p->off, len, MSG_DONTWAIT);
-	return n < 0 ? -errno : n;
-}
 
 /* What is there, up to a few messages; 1 when the last one is among them. */
 static int take_turn(struct crowd *c, struct part *p)
 {
 	for (int i = 0; i < TURN && !p->done;) {
-		ssize_t n = take(p, c->size - p->off);
+		ssize_t n = lp_recv_now(p->end, p->buf + p->off,
+					c->size - p->off);
 		int kind;
 
 		if (n == -EAGAIN || n == -EINTR)
@@ -92,8 +69,7 @@ static int watch_all(struct crowd *c, int ep)
 {
 	for (unsigned int i = 0; i < c->e.n; i++) {
 		struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
-		const struct lp_end *end = &c->e.end[i];
-		int fd = end->lane ? pl_lane_fd(end->lane) : end->fd;
+		int fd = lp_end_fd(&c->e.end[i]);
 
 		if (fd < 0)
 			return fd;
@@ -103,14 +79,10 @@ static int watch_all(struct crowd *c, int ep)
 	return 0;
 }
 
-static int end_one(struct crowd *c, struct part *p, int ep)
+static int end_one(const struct part *p, int ep)
 {
-	const struct lp_end *end = p->end;
-	int fd = end->lane ? pl_lane_fd(end->lane) : end->fd;
-
-	(void)c;
-	epoll_ctl(ep, EPOLL_CTL_DEL, fd, NULL);
-	return lp_send(end, "received", 8);
+	epoll_ctl(ep, EPOLL_CTL_DEL, lp_end_fd(p->end), NULL);
+	return lp_send(p->end, "received", 8);
 }
 
 /* Until each lane has had its last message. */
@@ -131,7 +103,7 @@ static int recv_all(struct crowd *c)
 
 			rc = take_turn(c, p);
 			if (rc == 1) {
-				rc = end_one(c, p, ep);
+				rc = end_one(p, ep);
 				left--;
 			}
 		}
@@ -140,17 +112,6 @@ static int recv_all(struct crowd *c)
 }
 
 /* --- sending -------------------------------------------------------------- */
-
-static ssize_t give(const struct part *p, size_t len)
-{
-	ssize_t n;
-
-	if (p->end->lane)
-		return pl_lane_send(p->end->lane, p->buf + p->off, len,
-				    PL_DONTWAIT);
-	n = send(p->end->fd, p->buf + p->off, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	return n < 0 ? -errno : n;
-}
 
 static void next(struct crowd *c, struct part *p, enum lp_kind kind)
 {
@@ -167,7 +128,8 @@ static ssize_t give_turn(struct crowd *c, struct part *p)
 	size_t sum = 0;
 
 	for (int i = 0; i < TURN; i++) {
-		ssize_t n = give(p, c->size - p->off);
+		ssize_t n = lp_send_now(p->end, p->buf + p->off,
+					c->size - p->off);
 
 		if (n == -EAGAIN || n == -EINTR)
 			break;
@@ -282,12 +244,7 @@ static int send_all(struct crowd *c, unsigned int ms, cJSON *rows)
 static int crowd_init(struct crowd *c, const struct lp_job *j,
 		      struct pl_err *err)
 {
-	struct rlimit r;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
-		r.rlim_cur = r.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &r);
-	}
 	c->size = j->n_sizes ? j->sizes[0] : 8;
 	c->part = calloc(j->lanes, sizeof(*c->part));
 	c->bufs = calloc(j->lanes, c->size);
@@ -307,7 +264,7 @@ int lp_many_run(const struct lp_job *j, cJSON *rows, struct pl_err *err)
 		c.part[i] = (struct part){ .end = &c.e.end[i],
 					   .buf = c.bufs + i * c.size };
 	if (rc == 0)
-		rc = told(j->is_server ? recv_all(&c) :
+		rc = lp_told(j->is_server ? recv_all(&c) :
 					 send_all(&c, j->ms, rows), err);
 	lp_ends_close(&c.e);
 	free(c.part);

@@ -31,17 +31,6 @@ struct flow {
 	uint64_t no, sum;
 };
 
-static int told(int rc, struct pl_err *err)
-{
-	if (rc == -EBADMSG)
-		return pl_err_set(err, EBADMSG, "a message is not what was "
-				  "sent");
-	if (rc < 0)
-		return pl_err_set(err, -rc, "the other side: %s",
-				  strerror(-rc));
-	return 0;
-}
-
 /* --- receiving ------------------------------------------------------------ */
 
 /* Reads every word. */
@@ -142,7 +131,7 @@ static int recv_size(struct flow *f, struct pl_err *err)
 	if (kind == -1)
 		kind = -EBADMSG;
 	rc = kind < 0 ? kind : lp_send(f->end, ok, sizeof(ok));
-	return told(rc, err);
+	return lp_told(rc, err);
 }
 
 /* --- sending -------------------------------------------------------------- */
@@ -276,7 +265,7 @@ static int send_size(struct flow *f, unsigned int ms, cJSON *rows,
 	if (rc == 0)
 		row_add(rows, f, pl_now_ns() - start,
 			ps_machine_busy_ns() - busy);
-	return told(rc, err);
+	return lp_told(rc, err);
 }
 
 /* The server answers twice: after what warms up, and after what is timed. */
