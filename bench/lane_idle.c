@@ -8,41 +8,25 @@
 #include "bench/lane_perf.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "common/util.h"
 #include "bench/lane_link.h"
+#include "bench/ps_machine.h"
 #include "bench/ps_stats.h"
 
 /* --- idle ----------------------------------------------------------------- */
 
-/* Bytes of the kB that FILE has behind KEY; 0: not to be had. */
-static double kib_of(const char *file, const char *key)
-{
-	pl_auto_free char *text = NULL;
-	const char *at;
-	double n = 0;
-
-	if (pl_file_read(file, 1 << 20, &text, NULL, NULL) < 0)
-		return 0;
-	at = strstr(text, key);
-	if (at && sscanf(at + strlen(key), "%lf", &n) != 1)
-		n = 0;
-	return n * 1024;
-}
-
 static double resident(void)
 {
-	return kib_of("/proc/self/status", "VmRSS:");
+	return (double)ps_machine_bytes_of("/proc/self/status", "VmRSS:");
 }
 
 static double shared(void)
 {
-	return kib_of("/proc/meminfo", "Shmem:");
+	return (double)ps_machine_bytes_of("/proc/meminfo", "Shmem:");
 }
 
 static double cpu_ns(void)

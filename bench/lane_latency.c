@@ -14,6 +14,7 @@
 #include "common/util.h"
 #include "bench/lane_link.h"
 #include "bench/lane_message.h"
+#include "bench/ps_stats.h"
 
 #define SAMPLES_MAX (1u << 20)
 #define ROUNDS_MIN 32u			/* also of those that take long */
@@ -164,28 +165,19 @@ static int ask_all(struct trip *t, unsigned int ms, struct pl_err *err)
 
 /* --- both ----------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double quantile(const struct trip *t, double q)
-{
-	return t->ns[(size_t)(q * (t->n - 1))];
-}
-
 static void row_add(cJSON *rows, const struct trip *t)
 {
 	cJSON *row = cJSON_CreateObject();
 
-	qsort(t->ns, t->n, sizeof(*t->ns), compare);
+	ps_sort_u32(t->ns, t->n);
 	cJSON_AddNumberToObject(row, "size", (double)t->size);
 	cJSON_AddNumberToObject(row, "rounds", t->n);
-	cJSON_AddNumberToObject(row, "p50_ns", quantile(t, 0.5));
-	cJSON_AddNumberToObject(row, "p99_ns", quantile(t, 0.99));
-	cJSON_AddNumberToObject(row, "p999_ns", quantile(t, 0.999));
+	cJSON_AddNumberToObject(row, "p50_ns",
+				ps_sorted_u32(t->ns, t->n, 0.5));
+	cJSON_AddNumberToObject(row, "p99_ns",
+				ps_sorted_u32(t->ns, t->n, 0.99));
+	cJSON_AddNumberToObject(row, "p999_ns",
+				ps_sorted_u32(t->ns, t->n, 0.999));
 	cJSON_AddBoolToObject(row, "verified", true);
 	cJSON_AddStringToObject(row, "path", t->end->path);
 	cJSON_AddItemToArray(rows, row);

@@ -16,15 +16,17 @@
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "common/util.h"
+#include "bench/lane_message.h"
+#include "bench/ps_machine.h"
 #include "bench/ps_stats.h"
 #include "shm/podlane.h"
 
@@ -45,22 +47,14 @@ struct shared {
 	_Alignas(4096) char ring[BLOCKS][BLOCK];
 };
 
-unsigned int lp_cpus(void)
-{
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return 1;
-	return (unsigned int)CPU_COUNT(&set);
-}
-
 void lp_pin(unsigned int i)
 {
 	cpu_set_t set, one;
 
-	if (lp_cpus() < 2 || sched_getaffinity(0, sizeof(set), &set) < 0)
+	if (ps_machine_cores() < 2 ||
+	    sched_getaffinity(0, sizeof(set), &set) < 0)
 		return;
-	i %= lp_cpus();
+	i %= ps_machine_cores();
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &set) || i-- > 0)
 			continue;
@@ -112,20 +106,6 @@ static void answer_lines(struct shared *s)
 	}
 }
 
-static uint64_t sum_of(const char *at)
-{
-	const uint64_t *w = (const uint64_t *)(const void *)at;
-	uint64_t a = 0, b = 0, c = 0, d = 0;
-
-	for (size_t i = 0; i < BLOCK / 8; i += 4) {
-		a += w[i];
-		b += w[i + 1];
-		c += w[i + 2];
-		d += w[i + 3];
-	}
-	return a + b + c + d;
-}
-
 static void read_blocks(struct shared *s)
 {
 	volatile uint64_t sum = 0;
@@ -135,19 +115,12 @@ static void read_blocks(struct shared *s)
 			return;
 		if (atomic_load(&s->full[i % BLOCKS][0]) == STOP)
 			return;
-		sum = sum + sum_of(s->ring[i % BLOCKS]);
+		sum = sum + lp_sum(s->ring[i % BLOCKS], BLOCK);
 		set(&s->empty[i % BLOCKS][0], i / BLOCKS + 1);
 	}
 }
 
 /* --- this process --------------------------------------------------------- */
-
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
 
 static int ask_lines(struct shared *s, unsigned int ms, struct lp_limits *l)
 {
@@ -166,10 +139,10 @@ static int ask_lines(struct shared *s, unsigned int ms, struct lp_limits *l)
 		at = now;
 	}
 	set(&s->ping, STOP);
-	qsort(ns, n, sizeof(*ns), compare);
-	l->line_p50_ns = ns[(size_t)(0.5 * (n - 1))];
-	l->line_p99_ns = ns[(size_t)(0.99 * (n - 1))];
-	l->line_p999_ns = ns[(size_t)(0.999 * (n - 1))];
+	ps_sort_u32(ns, n);
+	l->line_p50_ns = ps_sorted_u32(ns, n, 0.5);
+	l->line_p99_ns = ps_sorted_u32(ns, n, 0.99);
+	l->line_p999_ns = ps_sorted_u32(ns, n, 0.999);
 	return 0;
 }
 
@@ -255,7 +228,7 @@ int lp_limits_measure(unsigned int ms, struct lp_limits *l, struct pl_err *err)
 	int rc, status;
 
 	*l = (struct lp_limits){ NAN, NAN, NAN, NAN, NAN };
-	if (lp_cpus() < 2)
+	if (ps_machine_cores() < 2)
 		return 0;
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -53,6 +53,22 @@ static inline uint64_t lp_get(const void *at)
 	return word;
 }
 
+/* Reads every word. */
+static inline uint64_t lp_sum(const char *at, size_t len)
+{
+	uint64_t a = 0, b = 0, c = 0, d = 0;
+
+	for (; len >= 32; at += 32, len -= 32) {
+		a += lp_get(at);
+		b += lp_get(at + 8);
+		c += lp_get(at + 16);
+		d += lp_get(at + 24);
+	}
+	for (; len >= 8; at += 8, len -= 8)
+		a += lp_get(at);
+	return a + b + c + d;
+}
+
 /* First and last word. */
 static inline void lp_stamp(char *m, size_t size, enum lp_kind kind,
 			    uint64_t no)

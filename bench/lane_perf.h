@@ -124,6 +124,5 @@ void lp_pin(unsigned int i);
  * used as it comes is left to the scheduler.
  */
 void lp_pin_job(const struct lp_job *j);
-unsigned int lp_cpus(void);
 
 #endif

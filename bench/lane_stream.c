@@ -33,23 +33,6 @@ struct flow {
 
 /* --- receiving ------------------------------------------------------------ */
 
-/* Reads every word. */
-static uint64_t sum_of(const void *data, size_t len)
-{
-	const char *at = data;
-	uint64_t a = 0, b = 0, c = 0, d = 0;
-
-	for (; len >= 32; at += 32, len -= 32) {
-		a += lp_get(at);
-		b += lp_get(at + 8);
-		c += lp_get(at + 16);
-		d += lp_get(at + 24);
-	}
-	for (; len >= 8; at += 8, len -= 8)
-		a += lp_get(at);
-	return a + b + c + d;
-}
-
 static int recv_copy(struct flow *f)
 {
 	int rc = lp_recv(f->end, f->buf, f->size);
@@ -69,7 +52,7 @@ static bool piece_ok(struct flow *f, const char *at, size_t off, size_t len,
 		if (!lp_filled_part(at, off, len, f->size, f->no))
 			return false;
 	} else {
-		f->sum += sum_of(at, len);
+		f->sum += lp_sum(at, len);
 	}
 	if (off == 0 && lp_get(at) != lp_word((enum lp_kind)*kind, f->no))
 		return false;

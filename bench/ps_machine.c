@@ -61,10 +61,17 @@ static void probe_qdisc(char *qdisc, size_t size)
 		copy_line(text, qdisc, size);
 }
 
+unsigned int ps_machine_cores(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ?
+	       (unsigned int)CPU_COUNT(&set) : 1;
+}
+
 void ps_machine_probe(struct ps_machine *m)
 {
 	struct utsname u;
-	cpu_set_t set;
 
 	memset(m, 0, sizeof(*m));
 	if (uname(&u) == 0)
@@ -72,8 +79,7 @@ void ps_machine_probe(struct ps_machine *m)
 			 u.release);
 	probe_cpu(m->cpu, sizeof(m->cpu));
 	probe_qdisc(m->qdisc, sizeof(m->qdisc));
-	m->cores = sched_getaffinity(0, sizeof(set), &set) == 0 ?
-		   (unsigned int)CPU_COUNT(&set) : 1;
+	m->cores = ps_machine_cores();
 }
 
 uint64_t ps_machine_busy_ns(void)
@@ -117,6 +123,15 @@ static uint64_t stat_of(const char *text, const char *key)
 	if (at && sscanf(at, " %llu", &v) != 1)
 		v = 0;
 	return v;
+}
+
+uint64_t ps_machine_bytes_of(const char *file, const char *key)
+{
+	pl_auto_free char *text = NULL;
+
+	if (pl_file_read(file, PROC_FILE_MAX, &text, NULL, NULL) < 0)
+		return 0;
+	return stat_of(text, key) << 10;
 }
 
 /* Page cache of the group that the kernel would drop first. */

@@ -25,6 +25,9 @@ struct ps_limits {
 	double raw_both_ways;		/* as iperf3 --bidir, both summed */
 };
 
+/* That this process may use. */
+unsigned int ps_machine_cores(void);
+
 /* Fills kernel, cpu, cores and qdisc. */
 void ps_machine_probe(struct ps_machine *m);
 
@@ -33,6 +36,9 @@ void ps_machine_probe(struct ps_machine *m);
  * included, since boot. 0: not to be had.
  */
 uint64_t ps_machine_busy_ns(void);
+
+/* The kB behind key ("VmRSS:") in a file of /proc, in bytes; 0: not there. */
+uint64_t ps_machine_bytes_of(const char *file, const char *key);
 
 /*
  * Bytes that this process may still take: what the kernel calls available,

@@ -36,3 +36,20 @@ double ps_median(const double *v, size_t n)
 {
 	return ps_quantile(v, n, 0.5);
 }
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void ps_sort_u32(uint32_t *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare_u32);
+}
+
+double ps_sorted_u32(const uint32_t *v, size_t n, double q)
+{
+	return v[(size_t)(q * (double)(n - 1))];
+}
