@@ -51,18 +51,6 @@ int lp_opts_parse(int argc, char **argv, struct lp_opts *o, struct pl_err *err);
 
 /* --- lane_run.c --- */
 
-/* Where a job runs: between pods, or between the nodes themselves. */
-enum lp_net { LP_PODS, LP_NODES };
-
-/*
- * Run a job between pods of that placement; the rows that the client reports
- * go to the list PART of the document, with placement, transport, wait and way.
- * who (or NULL): what the transport is called instead.
- */
-int lp_bench_job(struct lp_bench *b, const char *part, const char *who,
-		 enum lp_net net, enum lp_place place, const struct lp_job *job,
-		 struct pl_err *err);
-
 /* All that was asked for. */
 int lp_bench_run(struct lp_bench *b, struct pl_err *err);
 

@@ -12,7 +12,6 @@
 
 static const char *const whats[LP_WHATS] = { "latency", "stream", "many",
 					     "idle", "connect" };
-static const char *const links[LP_LINKS] = { "lane", "tcp", "unix" };
 static const char *const waits[LP_WAITS] = { "auto", "spin", "sleep",
 					     "one-cpu" };
 static const char *const ways[LP_WAYS] = { "copy", "in-place", "batch" };
@@ -21,11 +20,6 @@ static const char *const places[LP_PLACES] = { "same-node", "cross-node" };
 const char *lp_what_name(enum lp_what w)
 {
 	return whats[w];
-}
-
-const char *lp_link_name(enum lp_link l)
-{
-	return links[l];
 }
 
 const char *lp_wait_name(enum lp_wait w)

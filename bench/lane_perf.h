@@ -75,7 +75,6 @@ struct lp_job {
 };
 
 const char *lp_what_name(enum lp_what w);
-const char *lp_link_name(enum lp_link l);
 const char *lp_wait_name(enum lp_wait w);
 const char *lp_way_name(enum lp_way w);
 const char *lp_place_name(enum lp_place p);

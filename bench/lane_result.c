@@ -125,141 +125,135 @@ int lp_merge(cJSON *doc)
 
 /* --- bars ----------------------------------------------------------------- */
 
-struct figures {
-	const struct lp_bench *b;
-	const cJSON *doc;
-};
-
 #define SAME "same-node"
 #define CROSS "cross-node"
 #define KEY(...) (&(struct lp_key){ __VA_ARGS__ })
 #define NODE_LANE KEY(.placement = SAME, .transport = "lane")
 
-static double latency(const struct figures *f, const char *place,
+static double latency(const struct lp_bench *b, const char *place,
 		      const char *who, const char *wait, double size)
 {
-	return lp_value(f->doc, "latency", KEY(.placement = place, .transport = who,
-					 .wait = wait, .way = "copy",
-					 .size = size),
-			"p50_ns");
+	return lp_value(b->doc, "latency",
+			KEY(.placement = place, .transport = who, .wait = wait,
+			    .way = "copy", .size = size), "p50_ns");
 }
 
-static double stream(const struct figures *f, const char *place,
+static double stream(const struct lp_bench *b, const char *place,
 		     const char *who, const char *way, double size,
 		     const char *field)
 {
-	return lp_value(f->doc, "stream", KEY(.placement = place, .transport = who,
-					.way = way, .size = size),
-			field);
+	return lp_value(b->doc, "stream",
+			KEY(.placement = place, .transport = who, .way = way,
+			    .size = size), field);
 }
 
-static double bar_line(const struct figures *f)
+static double bar_line(const struct lp_bench *b)
 {
-	return latency(f, SAME, "lane", "spin", 64) / f->b->limits.line_p50_ns;
+	return latency(b, SAME, "lane", "spin", 64) / b->limits.line_p50_ns;
 }
 
 /* As programs wait for TCP, and on as many CPUs as the lane has. */
-static double bar_overlay(const struct figures *f)
+static double bar_overlay(const struct lp_bench *b)
 {
-	return latency(f, SAME, "overlay-tcp", "sleep", 64) /
-	       latency(f, SAME, "lane", "spin", 64);
+	return latency(b, SAME, "overlay-tcp", "sleep", 64) /
+	       latency(b, SAME, "lane", "spin", 64);
 }
 
-static double bar_sleep(const struct figures *f)
+static double bar_sleep(const struct lp_bench *b)
 {
-	return latency(f, SAME, "lane", "sleep", 64) /
-	       latency(f, SAME, "unix", "sleep", 64);
+	return latency(b, SAME, "lane", "sleep", 64) /
+	       latency(b, SAME, "unix", "sleep", 64);
 }
 
-static double bar_one_cpu(const struct figures *f)
+static double bar_one_cpu(const struct lp_bench *b)
 {
-	return latency(f, SAME, "lane", "one-cpu", 64) /
-	       latency(f, SAME, "unix", "one-cpu", 64);
+	return latency(b, SAME, "lane", "one-cpu", 64) /
+	       latency(b, SAME, "unix", "one-cpu", 64);
 }
 
-static double bar_batch(const struct figures *f)
+static double bar_batch(const struct lp_bench *b)
 {
-	return stream(f, SAME, "lane", "batch", 64, "messages_per_s") / 1e6;
+	return stream(b, SAME, "lane", "batch", 64, "messages_per_s") / 1e6;
 }
 
-static double bar_each(const struct figures *f)
+static double bar_each(const struct lp_bench *b)
 {
-	return stream(f, SAME, "lane", "copy", 64, "messages_per_s") / 1e6;
+	return stream(b, SAME, "lane", "copy", 64, "messages_per_s") / 1e6;
 }
 
-static double bar_copy(const struct figures *f)
+static double bar_copy(const struct lp_bench *b)
 {
-	return stream(f, SAME, "lane", "copy", 65536, "bytes_per_s") /
-	       f->b->limits.shared_bytes_per_s;
+	return stream(b, SAME, "lane", "copy", 65536, "bytes_per_s") /
+	       b->limits.shared_bytes_per_s;
 }
 
-static double bar_in_place(const struct figures *f)
+static double bar_in_place(const struct lp_bench *b)
 {
-	return stream(f, SAME, "lane", "in-place", 65536, "bytes_per_s") /
-	       f->b->limits.shared_bytes_per_s;
+	return stream(b, SAME, "lane", "in-place", 65536, "bytes_per_s") /
+	       b->limits.shared_bytes_per_s;
 }
 
-static double carrier(const struct figures *f, const char *who,
+static double carrier(const struct lp_bench *b, const char *who,
 		      const char *field)
 {
-	return stream(f, CROSS, who, "copy", 1 << 20, field);
+	return stream(b, CROSS, who, "copy", 1 << 20, field);
 }
 
-static double bar_raw(const struct figures *f)
+static double bar_raw(const struct lp_bench *b)
 {
-	return carrier(f, "lane", "bytes_per_s") /
-	       carrier(f, "raw-tcp", "bytes_per_s");
+	return carrier(b, "lane", "bytes_per_s") /
+	       carrier(b, "raw-tcp", "bytes_per_s");
 }
 
-static double bar_carrier(const struct figures *f)
+static double bar_carrier(const struct lp_bench *b)
 {
-	return carrier(f, "lane", "bytes_per_s") /
-	       carrier(f, "overlay-tcp", "bytes_per_s");
+	return carrier(b, "lane", "bytes_per_s") /
+	       carrier(b, "overlay-tcp", "bytes_per_s");
 }
 
-static double bar_cpu(const struct figures *f)
+static double bar_cpu(const struct lp_bench *b)
 {
-	return carrier(f, "lane", "cpu_s_per_gb") /
-	       carrier(f, "overlay-tcp", "cpu_s_per_gb");
+	return carrier(b, "lane", "cpu_s_per_gb") /
+	       carrier(b, "overlay-tcp", "cpu_s_per_gb");
 }
 
-static double bar_jain(const struct figures *f)
+static double bar_jain(const struct lp_bench *b)
 {
-	return lp_value(f->doc, "many", KEY(.placement = CROSS,
-				      .transport = "lane", .lanes = 100),
+	return lp_value(b->doc, "many", KEY(.placement = CROSS,
+					    .transport = "lane", .lanes = 100),
 			"jain");
 }
 
 /* Of one CPU, while nothing is done. */
-static double bar_idle(const struct figures *f)
+static double bar_idle(const struct lp_bench *b)
 {
-	return lp_value(f->doc, "idle", NODE_LANE, "cpu_ns") /
-	       lp_value(f->doc, "idle", NODE_LANE, "ms") / 1e4;
+	return lp_value(b->doc, "idle", NODE_LANE, "cpu_ns") /
+	       lp_value(b->doc, "idle", NODE_LANE, "ms") / 1e4;
 }
 
 /* Of a few lanes the process itself is most. */
-static double bar_resident(const struct figures *f)
+static double bar_resident(const struct lp_bench *b)
 {
-	if (!(lp_value(f->doc, "idle", NODE_LANE, "lanes") >= 100))
+	if (!(lp_value(b->doc, "idle", NODE_LANE, "lanes") >= 100))
 		return NAN;
-	return lp_value(f->doc, "idle", NODE_LANE,
+	return lp_value(b->doc, "idle", NODE_LANE,
 			"resident_bytes_per_lane") / 1024;
 }
 
-static double bar_connect(const struct figures *f)
+static double bar_connect(const struct lp_bench *b)
 {
-	return lp_value(f->doc, "connect", NODE_LANE, "p50_ns") / 1e3;
+	return lp_value(b->doc, "connect", NODE_LANE, "p50_ns") / 1e3;
 }
 
-static double bar_busy(const struct figures *f)
+static double bar_busy(const struct lp_bench *b)
 {
-	return lp_value(f->doc, "busy", KEY(.wait = "auto"), "rounds_per_s") /
-	       lp_value(f->doc, "busy", KEY(.wait = "sleep"), "rounds_per_s");
+	return lp_value(b->doc, "busy", KEY(.wait = "auto"), "rounds_per_s") /
+	       lp_value(b->doc, "busy", KEY(.wait = "sleep"), "rounds_per_s");
 }
 
 static const struct bar {
 	const char *name, *unit;
-	double (*value)(const struct figures *f);
+	double (*value)(const struct lp_bench *b);
 	double limit;
 	bool at_most;
 } bars[] = {
@@ -296,12 +290,11 @@ static const struct bar {
 
 unsigned int lp_bars_add(struct lp_bench *b)
 {
-	const struct figures f = { b, b->doc };
 	cJSON *list = cJSON_AddArrayToObject(b->doc, "bars");
 	unsigned int missed = 0;
 
 	for (size_t i = 0; i < PL_ARRAY_SIZE(bars); i++) {
-		double v = bars[i].value(&f);
+		double v = bars[i].value(b);
 		bool ok = bars[i].at_most ? v <= bars[i].limit :
 					    v >= bars[i].limit;
 		cJSON *bar = cJSON_CreateObject();

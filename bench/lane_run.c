@@ -22,8 +22,10 @@
 
 /* --- one job -------------------------------------------------------------- */
 
+/* Between pods, or between the nodes themselves. */
+enum lp_net { LP_PODS, LP_NODES };
+
 struct pair {
-	const struct lp_bench *b;
 	struct lp_job job;
 	const char *netns[2];		/* of the client, of the server */
 };
@@ -36,7 +38,6 @@ static void pair_make(const struct lp_bench *b, struct pair *p, unsigned int i,
 	const struct ps_pod *server = place == LP_CROSS_NODE ? b->far :
 							       b->server[i];
 
-	p->b = b;
 	p->job = *job;
 	snprintf(p->job.path, sizeof(p->job.path), "%s/lp%u.sock",
 		 b->cluster.dir, i);
@@ -122,9 +123,10 @@ static const char *name_of(const struct lp_job *job, enum lp_net net)
 	       job->link == LP_TCP ? "overlay-tcp" : "unix";
 }
 
-int lp_bench_job(struct lp_bench *b, const char *part, const char *who,
-		 enum lp_net net, enum lp_place place, const struct lp_job *job,
-		 struct pl_err *err)
+/* The rows that the client reports go to the list PART of the document. */
+static int run_job(struct lp_bench *b, const char *part, enum lp_net net,
+		   enum lp_place place, const struct lp_job *job,
+		   struct pl_err *err)
 {
 	struct ps_child c[2] = { { .pid = 0 } };
 	pl_auto_json *rows = NULL;
@@ -147,8 +149,7 @@ int lp_bench_job(struct lp_bench *b, const char *part, const char *who,
 		return rc;
 	}
 	while ((row = cJSON_DetachItemFromArray(rows, 0)))
-		row_take(b, part, who ? who : name_of(job, net), place, job,
-			 row);
+		row_take(b, part, name_of(job, net), place, job, row);
 	return 0;
 }
 
@@ -194,8 +195,7 @@ static int run_each(struct lp_bench *b, const char *part, enum lp_what what,
 			struct lp_job j = job_of(b, what, &v[i]);
 
 			if (has(b, &v[i], place))
-				rc = lp_bench_job(b, part, NULL, v[i].net,
-						  place, &j, err);
+				rc = run_job(b, part, v[i].net, place, &j, err);
 		}
 	return rc;
 }
@@ -258,8 +258,7 @@ static int run_many(struct lp_bench *b, struct pl_err *err)
 			j.n_sizes = 1;
 			j.sizes[0] = MANY_SIZE;
 			if (has(b, w, place))
-				rc = lp_bench_job(b, "many", NULL, w->net,
-						  place, &j, err);
+				rc = run_job(b, "many", w->net, place, &j, err);
 		}
 	return rc;
 }
@@ -280,18 +279,14 @@ static int run_lanes(struct lp_bench *b, struct pl_err *err)
 	j.n_sizes = 0;
 	for (int place = 0; place < LP_PLACES && rc == 0; place++)
 		if (b->o.place[place])
-			rc = lp_bench_job(b, "idle", NULL, LP_PODS, place, &j,
-					  err);
-	j.lanes = PL_MIN(CONNECTS, 5 * b->o.ms);
-	j.ring_bytes = 0;
+			rc = run_job(b, "idle", LP_PODS, place, &j, err);
 	for (int i = 0; i < 2 * LP_PLACES && rc == 0; i++) {
 		struct lp_job c = job_of(b, LP_CONNECT, i % 2 ? &tcp : &lane);
 
-		c.lanes = j.lanes;
+		c.lanes = PL_MIN(CONNECTS, 5 * b->o.ms);
 		c.n_sizes = 0;
 		if (b->o.place[i / 2])
-			rc = lp_bench_job(b, "connect", NULL, LP_PODS, i / 2,
-					  &c, err);
+			rc = run_job(b, "connect", LP_PODS, i / 2, &c, err);
 	}
 	return rc;
 }
