@@ -307,7 +307,7 @@ static void on_opened(void *arg, int status, const char *text,
 }
 
 static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
-		       struct pl_err *err)
+		       int timeout_ms, struct pl_err *err)
 {
 	struct pl_pod *pod = o->client->pod;
 	const struct pl_addr *own = pl_pod_addr(pod, o->owner.family);
@@ -318,7 +318,8 @@ static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
 				    .owner = o->owner,
 				    .reader_ns = pod->ns,
 				    .name = o->name,
-				    .uid = o->uid };
+				    .uid = o->uid,
+				    .timeout_ms = timeout_ms };
 	int rc;
 
 	if (own)
@@ -347,7 +348,9 @@ static int region_open(struct pl_client *c, const struct pl_msg_region_open *m,
 	o = opening_new(c, m, owner, err);
 	if (!o)
 		return -err->code;
-	rc = pod ? open_local(o, pod, err) : open_remote(o, node, err);
+	rc = pod ? open_local(o, pod, err) :
+		   open_remote(o, node, c->version < 3 ? -1 : m->timeout_ms,
+			       err);
 	if (rc < 0)
 		opening_free(o);
 	return rc;
@@ -365,7 +368,7 @@ const char *pl_broker_on_region_open(struct pl_client *c, const void *msg,
 	(void)n_fds;
 	memcpy(&m, msg, sizeof(m));
 	if (!pl_msg_name_ok(m.name, sizeof(m.name)) ||
-	    !memchr(m.addr, 0, sizeof(m.addr)))
+	    !memchr(m.addr, 0, sizeof(m.addr)) || m.timeout_ms < -1)
 		return "a REGION_OPEN that is not well formed";
 	if (pl_addr_parse(m.addr, &owner) < 0)
 		rc = pl_err_set(&err, EINVAL, "'%s' is no address of a pod",

@@ -145,7 +145,7 @@ static const char *hello(struct pl_client *c, const void *msg, int *fds,
 	    m.version_max < PL_WIRE_VERSION_MIN ||
 	    m.version_min > m.version_max) {
 		pl_client_send_error(c, m.h.seq, -EPROTO,
-				     "the agent speaks versions 1 and 2 only; "
+				     "the agent speaks versions 1 to 3 only; "
 				     "use a libpodlane of the agent's release");
 		return NULL;
 	}
@@ -154,6 +154,7 @@ static const char *hello(struct pl_client *c, const void *msg, int *fds,
 	a.version = c->version;
 	a.resume_ms = c->pod->pods->resume_ms;
 	snprintf(a.node, sizeof(a.node), "%.63s", c->pod->pods->node);
+	snprintf(a.full_node, sizeof(a.full_node), "%s", c->pod->pods->node);
 	if (addr)
 		pl_addr_str(addr, a.addr);
 	c->said_hello = true;

@@ -155,6 +155,7 @@ struct pl_remote_open {
 	const char *name;
 	uint64_t max_bytes;		/* larger: -EDQUOT */
 	const uint8_t *uid;		/* another one: -ESTALE; 0: any */
+	int timeout_ms;			/* -1: the remote part's own */
 };
 
 struct pl_remote_region_up {
@@ -168,9 +169,10 @@ typedef void pl_remote_region_done(void *arg, int status, const char *text,
 				   const struct pl_remote_region_up *up);
 
 /*
- * Answered within a time of the remote part's own choice (some seconds):
- * -ENOENT, -EACCES, -EHOSTUNREACH, -EDQUOT, -ESTALE by done; -EAGAIN: it may be
- * there in a moment. With a uid nothing is waited for but the owner's agent: a
+ * Answered within some seconds, or timeout_ms where that is less: -ENOENT,
+ * -EACCES, -EHOSTUNREACH, -EDQUOT, -ESTALE by done; -EAGAIN: it may be there in
+ * a moment. A node that was connected before and is not now is waited for a
+ * little longer, up to timeout_ms. With a uid nothing is waited for but the owner's agent: a
  * node that is not connected is -EAGAIN at once. When the owner's region
  * ends later: pl_broker_region_ended(id).
  */

@@ -27,6 +27,8 @@
 
 /* A request waits so long for a node that is not connected. */
 #define PL_REMOTE_REACH_MS 4000
+/* A region of a node that was connected before is waited for so long. */
+#define PL_REMOTE_AGAIN_MS 20000
 /* A node answers a REGION_FIND within this time. */
 #define PL_REMOTE_FIND_MS 5000
 /* A lane that is closing waits so long for an agent that was started anew. */
@@ -128,6 +130,7 @@ struct pl_rread {
 	uint64_t id, no, max_bytes;
 	uint8_t uid[PL_PEER_UID];	/* this region and no other; 0: any */
 	bool asked;
+	uint64_t give_up_ns;		/* UINT64_MAX: not before others do */
 	struct pl_peer_region_find find;
 	pl_remote_region_done *done;
 	void *arg;

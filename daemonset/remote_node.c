@@ -285,7 +285,7 @@ void pl_rnode_down(struct pl_rnode *n, int reason)
 	pl_rread_down(n);
 	HASH_ITER(hh, n->lanes, l, tmp)
 		pl_rlane_down(l);
-	if (!n->lanes && !n->reps)
+	if (!n->lanes && !n->reps && !n->finds)
 		return;
 	/* Whoever connected first: its agent may have forgotten us. */
 	pl_rnode_want(n, NULL);

@@ -216,11 +216,28 @@ static void timer_cb(evutil_socket_t fd, short what, void *arg)
 	read_unreachable(arg);
 }
 
+/* most_ms, but not longer than the pod wants to wait. */
+static void limit(struct pl_rread *o, int most_ms)
+{
+	const uint64_t now = pl_now_ns();
+	uint64_t left = o->give_up_ns > now ? (o->give_up_ns - now) / 1000000u :
+					      0;
+
+	pl_rtimer(o->ev_timer, (int)PL_MIN((uint64_t)most_ms, left));
+}
+
 static void ask(struct pl_rread *o)
 {
 	o->asked = true;
 	pl_rnode_send(o->node, &o->find, sizeof(o->find), 0);
-	pl_rtimer(o->ev_timer, PL_REMOTE_FIND_MS);
+	limit(o, PL_REMOTE_FIND_MS);
+}
+
+/* The node went away; pl_rread_up asks again when it comes back. */
+static void ask_later(struct pl_rread *o)
+{
+	o->asked = false;
+	limit(o, PL_REMOTE_AGAIN_MS);
 }
 
 static struct pl_rread *read_new(struct pl_rnode *n,
@@ -283,10 +300,14 @@ int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *in,
 	}
 	o->done = done;
 	o->arg = arg;
+	o->give_up_ns = in->timeout_ms < 0 ? UINT64_MAX : pl_now_ns() +
+			(uint64_t)in->timeout_ms * 1000000u;
 	if (n->is_up)
 		ask(o);
+	else if (n->instance)
+		ask_later(o);
 	else
-		pl_rtimer(o->ev_timer, PL_REMOTE_REACH_MS);
+		limit(o, PL_REMOTE_REACH_MS);
 	return 0;
 }
 
@@ -442,9 +463,15 @@ void pl_rread_up(struct pl_rnode *n)
 void pl_rread_down(struct pl_rnode *n)
 {
 	struct pl_rrep *p, *tmp;
+	struct pl_rread *o, *next;
 
-	while (n->finds)
-		read_unreachable(n->finds);
+	/* The one that shows what a pod had looks again by itself. */
+	DL_FOREACH_SAFE(n->finds, o, next) {
+		if (n->instance && !pl_uid_is_set(o->uid))
+			ask_later(o);
+		else
+			read_unreachable(o);
+	}
 	HASH_ITER(hh, n->reps, p, tmp) {
 		if (p->closing)
 			rep_free(p);
@@ -475,6 +502,8 @@ void pl_rread_lost(struct pl_rnode *n)
 {
 	struct pl_rrep *p, *tmp;
 
+	while (n->finds)
+		read_unreachable(n->finds);
 	HASH_ITER(hh, n->reps, p, tmp)
 		rep_end(p, true);
 }

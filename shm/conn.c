@@ -297,13 +297,16 @@ int pl_conn_call(struct pl_conn *conn, const struct pl_conn_call *call,
 		 struct pl_err *err)
 {
 	const uint64_t deadline = pl_msg_deadline(call->timeout_ms);
+	uint64_t last = deadline;
 	int rc;
 
+	if (call->timeout_ms >= 0)
+		last += (uint64_t)call->grace_ms * 1000000u;
 	pthread_mutex_lock(&conn->lock);
 	do {
 		rc = wait_agent(conn, deadline, err);
 		if (rc == 0)
-			rc = call_locked(conn, call, deadline, err);
+			rc = call_locked(conn, call, last, err);
 	} while (rc == -ECONNRESET && conn->away && !conn->broken);
 	pthread_mutex_unlock(&conn->lock);
 	pl_conn_flush(conn);
@@ -439,6 +442,11 @@ int pl_conn_hello(struct pl_conn *c, int timeout_ms, struct pl_err *err)
 	if (!c->has_keeper) {
 		memcpy(c->info.node, ok.node, sizeof(c->info.node));
 		memcpy(c->info.addr, ok.addr, sizeof(c->info.addr));
+		/* An agent of before version 3 has the short one only. */
+		if (ok.full_node[0])
+			memcpy(c->node, ok.full_node, sizeof(c->node));
+		else
+			memcpy(c->node, ok.node, sizeof(ok.node));
 	}
 	return 0;
 }
@@ -554,4 +562,9 @@ void pl_close(struct pl_conn *conn)
 void pl_conn_info(const struct pl_conn *conn, struct pl_conn_info *info)
 {
 	*info = conn->info;
+}
+
+const char *pl_conn_node(const struct pl_conn *conn)
+{
+	return conn->node;
 }

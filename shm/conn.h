@@ -41,6 +41,7 @@
 
 #define PL_CONN_REPLY_MS 10000	/* an agent that lives answers sooner */
 #define PL_CONN_FAR_MS 30000	/* ... when it has to ask another node first */
+#define PL_CONN_GRACE_MS 5000	/* ... behind the time that it was given */
 #define PL_CONN_TELL_MS 1000
 #define PL_CONN_RESUME_MS 60000	/* for agents that do not say it */
 #define PL_CONN_ENDED 32
@@ -81,6 +82,7 @@ typedef int pl_conn_dial(void *arg, struct pl_err *err);
 struct pl_conn {
 	int fd;				/* changed by the keeper only */
 	struct pl_conn_info info;
+	char node[PL_WIRE_NODE];
 	unsigned int version;		/* of the protocol */
 	pthread_mutex_t lock;		/* reading fd, and up to late */
 	pthread_cond_t moved;		/* away, or broken */
@@ -131,6 +133,8 @@ struct pl_conn_call {
 	int *reply_fds;			/* the caller's on success */
 	int n_reply_fds;		/* exactly so many come */
 	int timeout_ms;			/* -1: none */
+	/* So much longer for the reply, as the agent keeps the time. */
+	int grace_ms;
 	uint32_t *epoch;		/* of the reply; NULL: of no interest */
 };
 

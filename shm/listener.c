@@ -25,7 +25,6 @@
 
 #define CONNECT_MS 10000
 /* The agent gives up first; this is for one that does not. */
-#define CONNECT_GRACE_MS 5000
 #define AGAIN_NS 20000000u
 
 struct pl_listener {
@@ -454,9 +453,8 @@ static int ask_connect(struct pl_conn *conn, struct pl_msg_connect *req,
 		.reply_bytes = sizeof(*ok),
 		.reply_fds = fds,
 		.n_reply_fds = 2,
-		.timeout_ms = req->timeout_ms < 0 ? -1 :
-						    req->timeout_ms +
-						    CONNECT_GRACE_MS,
+		.timeout_ms = req->timeout_ms,
+		.grace_ms = PL_CONN_GRACE_MS,
 		.epoch = epoch,
 	};
 

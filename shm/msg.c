@@ -11,45 +11,44 @@
 
 #include "common/util.h"
 
-/* Of each type: its size in version 1 (0: not there) and 2. */
-static const uint16_t sizes[PL_MSG_TYPES][2] = {
-	[PL_MSG_ERROR] = { sizeof(struct pl_msg_error),
-			   sizeof(struct pl_msg_error) },
-	[PL_MSG_OK] = { sizeof(struct pl_msg_ok), sizeof(struct pl_msg_ok) },
-	[PL_MSG_HELLO] = { sizeof(struct pl_msg_hello),
-			   sizeof(struct pl_msg_hello) },
-	[PL_MSG_HELLO_OK] = { PL_HELLO_OK_V1_BYTES,
-			      sizeof(struct pl_msg_hello_ok) },
-	[PL_MSG_LISTEN] = { sizeof(struct pl_msg_listen),
-			    sizeof(struct pl_msg_listen) },
-	[PL_MSG_LISTEN_OK] = { sizeof(struct pl_msg_ok),
-			       sizeof(struct pl_msg_ok) },
-	[PL_MSG_CONNECT] = { PL_CONNECT_V1_BYTES,
-			     sizeof(struct pl_msg_connect) },
-	[PL_MSG_CONNECT_OK] = { PL_LANE_V1_BYTES, sizeof(struct pl_msg_lane) },
-	[PL_MSG_INCOMING] = { PL_LANE_V1_BYTES, sizeof(struct pl_msg_lane) },
-	[PL_MSG_ACCEPT] = { sizeof(struct pl_msg_accept),
-			    sizeof(struct pl_msg_accept) },
-	[PL_MSG_REJECT] = { sizeof(struct pl_msg_ok),
-			    sizeof(struct pl_msg_ok) },
-	[PL_MSG_LANE_CLOSE] = { sizeof(struct pl_msg_id),
-				sizeof(struct pl_msg_id) },
-	[PL_MSG_REGION_CREATE] = { PL_REGION_CREATE_V1_BYTES,
-				   sizeof(struct pl_msg_region_create) },
-	[PL_MSG_REGION_CREATE_OK] = { PL_REGION_V1_BYTES,
-				      sizeof(struct pl_msg_region) },
-	[PL_MSG_REGION_OPEN] = { PL_REGION_OPEN_V1_BYTES,
-				 sizeof(struct pl_msg_region_open) },
-	[PL_MSG_REGION_OPEN_OK] = { PL_REGION_V1_BYTES,
-				    sizeof(struct pl_msg_region) },
-	[PL_MSG_REGION_CLOSE] = { sizeof(struct pl_msg_id),
-				  sizeof(struct pl_msg_id) },
-	[PL_MSG_REGION_END] = { sizeof(struct pl_msg_id),
-				sizeof(struct pl_msg_id) },
-	[PL_MSG_LANE_RESUME] = { 0, sizeof(struct pl_msg_lane_resume) },
-	[PL_MSG_LANE_RESUMED] = { 0, sizeof(struct pl_msg_lane) },
-	[PL_MSG_LANE_SHOW] = { 0, sizeof(struct pl_msg_lane_resume) },
+/* Of each type: its size in versions 1 (0: not there), 2 and 3. */
+#define SAME(t) { sizeof(t), sizeof(t), sizeof(t) }
+#define SINCE_2(t) { 0, sizeof(t), sizeof(t) }
+#define MORE_2(v1, t) { v1, sizeof(t), sizeof(t) }
+#define MORE_3(v1, v2, t) { v1, v2, sizeof(t) }
+static const uint16_t sizes[PL_MSG_TYPES][PL_WIRE_VERSION] = {
+	[PL_MSG_ERROR] = SAME(struct pl_msg_error),
+	[PL_MSG_OK] = SAME(struct pl_msg_ok),
+	[PL_MSG_HELLO] = SAME(struct pl_msg_hello),
+	[PL_MSG_HELLO_OK] = MORE_3(PL_HELLO_OK_V1_BYTES, PL_HELLO_OK_V2_BYTES,
+				   struct pl_msg_hello_ok),
+	[PL_MSG_LISTEN] = SAME(struct pl_msg_listen),
+	[PL_MSG_LISTEN_OK] = SAME(struct pl_msg_ok),
+	[PL_MSG_CONNECT] = MORE_2(PL_CONNECT_V1_BYTES, struct pl_msg_connect),
+	[PL_MSG_CONNECT_OK] = MORE_2(PL_LANE_V1_BYTES, struct pl_msg_lane),
+	[PL_MSG_INCOMING] = MORE_2(PL_LANE_V1_BYTES, struct pl_msg_lane),
+	[PL_MSG_ACCEPT] = SAME(struct pl_msg_accept),
+	[PL_MSG_REJECT] = SAME(struct pl_msg_ok),
+	[PL_MSG_LANE_CLOSE] = SAME(struct pl_msg_id),
+	[PL_MSG_REGION_CREATE] = MORE_2(PL_REGION_CREATE_V1_BYTES,
+					struct pl_msg_region_create),
+	[PL_MSG_REGION_CREATE_OK] = MORE_2(PL_REGION_V1_BYTES,
+					   struct pl_msg_region),
+	[PL_MSG_REGION_OPEN] = MORE_3(PL_REGION_OPEN_V1_BYTES,
+				      PL_REGION_OPEN_V2_BYTES,
+				      struct pl_msg_region_open),
+	[PL_MSG_REGION_OPEN_OK] = MORE_2(PL_REGION_V1_BYTES,
+					 struct pl_msg_region),
+	[PL_MSG_REGION_CLOSE] = SAME(struct pl_msg_id),
+	[PL_MSG_REGION_END] = SAME(struct pl_msg_id),
+	[PL_MSG_LANE_RESUME] = SINCE_2(struct pl_msg_lane_resume),
+	[PL_MSG_LANE_RESUMED] = SINCE_2(struct pl_msg_lane),
+	[PL_MSG_LANE_SHOW] = SINCE_2(struct pl_msg_lane_resume),
 };
+#undef SAME
+#undef SINCE_2
+#undef MORE_2
+#undef MORE_3
 
 /* What a library may receive: descriptors of each type, -1: not that. */
 static int fds_of(unsigned int type)
@@ -144,7 +143,8 @@ static bool texts_ok(const struct pl_msg *m)
 	case PL_MSG_ERROR:
 		return OK(error.text);
 	case PL_MSG_HELLO_OK:
-		return OK(hello_ok.node) && OK(hello_ok.addr);
+		return OK(hello_ok.node) && OK(hello_ok.addr) &&
+		       OK(hello_ok.full_node);
 	case PL_MSG_CONNECT_OK:
 	case PL_MSG_INCOMING:
 	case PL_MSG_LANE_RESUMED:

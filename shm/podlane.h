@@ -72,12 +72,15 @@ int pl_open(struct pl_conn **out, struct pl_err *err);
 void pl_close(struct pl_conn *conn);
 
 struct pl_conn_info {
-	char node[PL_NAME_BYTES];	/* name of the node */
+	char node[PL_NAME_BYTES];	/* of the node; cut, if longer */
 	char addr[PL_ADDR_BYTES];	/* this pod's first address */
 };
 
 /* What the agent said of this pod when the connection was opened. */
 void pl_conn_info(const struct pl_conn *conn, struct pl_conn_info *info);
+
+/* All of the node's name (up to 253 bytes); valid until pl_close. */
+const char *pl_conn_node(const struct pl_conn *conn);
 
 /* Options of a lane; NULL or a zeroed struct means the defaults. */
 struct pl_lane_opts {
@@ -237,8 +240,11 @@ int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 		     struct pl_err *err);
 
 /*
- * Map another pod's region read-only, waiting for it to exist up to
- * timeout_ms (-1: for ever). -ENOENT: still not there; -EACCES; -EHOSTUNREACH.
+ * Map another pod's region read-only, waiting for it to exist up to timeout_ms
+ * (-1: for ever; 0: ask once, which takes up to a second when the other node
+ * does not answer). -ENOENT: still not there; -EACCES; -EHOSTUNREACH: no node
+ * has this pod, or its node can't be reached, which is told after some seconds
+ * at most, or when time is up.
  * What was published so far is readable once pl_region_wait has returned for
  * that version.
  */

@@ -11,6 +11,8 @@
 
 #define RETRY_MIN_NS 5000000u
 #define RETRY_MAX_NS 100000000u
+/* One question, of a program that does not want to wait. */
+#define ASK_ONCE_MS 1000
 
 static void info_set(struct pl_region_info *info, const char *name,
 		     const struct pl_msg_region *m)
@@ -117,7 +119,10 @@ int pl_region_ask_open(struct pl_conn *conn, bool again,
 		.reply_bytes = sizeof(*ok),
 		.reply_fds = fd,
 		.n_reply_fds = 1,
-		.timeout_ms = again ? PL_CONN_REPLY_MS : PL_CONN_FAR_MS,
+		.timeout_ms = again ? PL_CONN_REPLY_MS :
+			      req->timeout_ms < 0 ? PL_CONN_FAR_MS :
+						    req->timeout_ms,
+		.grace_ms = PL_CONN_GRACE_MS,
 		.epoch = epoch,
 	};
 
@@ -146,6 +151,16 @@ static int open_once(struct pl_conn *conn, struct pl_msg_region_open *req,
 	if (rc < 0)
 		pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id, parts.epoch);
 	return rc;
+}
+
+/* What the agent may take for one question. */
+static int32_t left_ms(int timeout_ms, uint64_t deadline)
+{
+	const uint64_t now = pl_now_ns();
+
+	if (timeout_ms <= 0)
+		return timeout_ms < 0 ? -1 : ASK_ONCE_MS;
+	return now >= deadline ? 1 : (int32_t)((deadline - now) / 1000000 + 1);
 }
 
 /* Returns whether there is time left. */
@@ -177,6 +192,7 @@ int pl_region_open(struct pl_conn *conn, const char *pod_addr,
 	if (rc < 0)
 		return rc;
 	do {
+		req.timeout_ms = left_ms(timeout_ms, deadline);
 		rc = open_once(conn, &req, out, err);
 		/* An agent that was just started may not know it yet. */
 		if (rc == -EAGAIN)

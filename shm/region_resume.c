@@ -108,7 +108,7 @@ static bool same_file(int a, int b)
 /* 0: it is there. -EINPROGRESS: in r->next, perhaps not as far yet. */
 static int open_again(struct pl_region *r)
 {
-	struct pl_msg_region_open req = { 0 };
+	struct pl_msg_region_open req = { .timeout_ms = -1 };
 	struct pl_msg_region ok;
 	bool is_local;
 	uint32_t epoch;

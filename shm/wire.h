@@ -1,5 +1,5 @@
 /*
- * shm/wire.h - messages between a pod's library and its agent, version 2
+ * shm/wire.h - messages between a pod's library and its agent, version 3
  *
  * Theory of operation
  *
@@ -53,7 +53,9 @@
  * of that version, as is all that follows. Each version appends fields to the
  * messages of the one before (PL_..._V1_BYTES is what version 1 has of one) or
  * adds types. Version 1 has no uid, no LANE_RESUME, no LANE_SHOW and no EAGAIN:
- * such a pod's lanes to other nodes end with the agent.
+ * such a pod's lanes to other nodes end with the agent. Version 2 cuts names of
+ * nodes to 63 bytes, and its REGION_OPEN can't say how long the program wants to
+ * wait.
  *
  * Every field from the other side is checked before use: lengths, NUL
  * termination, enumerations, the number of descriptors, seals and sizes.
@@ -66,9 +68,10 @@
 
 #define PL_WIRE_SOCKET "podlane"	/* abstract: sun_path = "\0podlane" */
 #define PL_WIRE_MAGIC 0x31574c50u	/* "PLW1" */
-#define PL_WIRE_VERSION 2u
+#define PL_WIRE_VERSION 3u
 #define PL_WIRE_VERSION_MIN 1u
 #define PL_WIRE_NAME 64
+#define PL_WIRE_NODE 256
 #define PL_WIRE_ADDR 48
 #define PL_WIRE_PATH 16
 #define PL_WIRE_TEXT 256
@@ -133,16 +136,21 @@ struct pl_msg_hello_ok {
 	struct pl_msg_hdr h;
 	uint32_t version;		/* chosen */
 	uint32_t flags;			/* 0 */
-	char node[PL_WIRE_NAME];
+	char node[PL_WIRE_NAME];	/* cut, if it is longer */
 	char addr[PL_WIRE_ADDR];	/* the pod's first address */
 	/* version 2 */
 	uint32_t resume_ms;		/* how long an absence may last */
 	uint32_t pad;
+	/* version 3 */
+	char full_node[PL_WIRE_NODE];
 };
 #define PL_HELLO_OK_V1_BYTES 136u
 _Static_assert(offsetof(struct pl_msg_hello_ok, resume_ms) ==
 	       PL_HELLO_OK_V1_BYTES, "layout");
-_Static_assert(sizeof(struct pl_msg_hello_ok) == 144, "layout");
+#define PL_HELLO_OK_V2_BYTES 144u
+_Static_assert(offsetof(struct pl_msg_hello_ok, full_node) ==
+	       PL_HELLO_OK_V2_BYTES, "layout");
+_Static_assert(sizeof(struct pl_msg_hello_ok) == 400, "layout");
 
 struct pl_msg_listen {
 	struct pl_msg_hdr h;
@@ -234,11 +242,17 @@ struct pl_msg_region_open {
 	char name[PL_WIRE_NAME];
 	/* version 2 */
 	uint8_t uid[PL_WIRE_UID];	/* this one, not 0, or none: ESTALE */
+	/* version 3 */
+	int32_t timeout_ms;		/* for asking another node; -1: none */
+	uint32_t pad;
 };
 #define PL_REGION_OPEN_V1_BYTES 128u
 _Static_assert(offsetof(struct pl_msg_region_open, uid) ==
 	       PL_REGION_OPEN_V1_BYTES, "layout");
-_Static_assert(sizeof(struct pl_msg_region_open) == 144, "layout");
+#define PL_REGION_OPEN_V2_BYTES 144u
+_Static_assert(offsetof(struct pl_msg_region_open, timeout_ms) ==
+	       PL_REGION_OPEN_V2_BYTES, "layout");
+_Static_assert(sizeof(struct pl_msg_region_open) == 152, "layout");
 
 /* REGION_CREATE_OK and REGION_OPEN_OK */
 struct pl_msg_region {

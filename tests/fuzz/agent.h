@@ -239,7 +239,8 @@ static inline void fuzz_sense(void *msg, uint8_t type, uint8_t how)
 
 	switch (type) {
 	case PL_MSG_HELLO:
-		hello->version_min = hello->version_max = 1 + (how & 1);
+		hello->version_min = hello->version_max =
+			how & 1 ? PL_WIRE_VERSION : 1;
 		break;
 	case PL_MSG_LISTEN:
 		name = ((struct pl_msg_listen *)msg)->service;
@@ -302,7 +303,7 @@ static inline void fuzz_pod_message(struct fuzz_agent *a, struct fuzz *f)
 	}
 	t = &fuzz_types[which % 16];
 	h = pl_msg_head(t->type, 0, 1 + (how & 7));
-	h.version = how & 0x20 ? 1 : 2;
+	h.version = how & 0x20 ? 1 : PL_WIRE_VERSION;
 	h.len = len = pl_msg_bytes(t->type, h.version);
 	if (!len)
 		return;

@@ -74,7 +74,9 @@ static int introduce(void)
 	}
 	u.h = head(PL_MSG_HELLO, sizeof(u.hello), 1);
 	want(ask(fd, &u, NULL, 0, got), PL_MSG_HELLO_OK, &u);
-	printf("connected %s %s\n", u.hello_ok.node, u.hello_ok.addr);
+	printf("connected %s %s\n",
+	       wire() < 3 ? u.hello_ok.node : u.hello_ok.full_node,
+	       u.hello_ok.addr);
 	fflush(stdout);
 	return fd;
 }
@@ -337,6 +339,8 @@ static int cmd_open(char **a)
 	uint64_t id;
 
 	u.h = head(PL_MSG_REGION_OPEN, sizeof(u.open), 5);
+	if (wire() >= 3)
+		u.open.timeout_ms = -1;
 	snprintf(u.open.addr, PL_WIRE_ADDR, "%s", a[0]);
 	snprintf(u.open.name, PL_WIRE_NAME, "%s", a[1]);
 	want(ask(agent, &u, NULL, 0, got), PL_MSG_REGION_OPEN_OK, &u);

@@ -1,5 +1,9 @@
 #!/bin/bash
-# tests/system/agent_old.sh: agent_nodes.sh once more, with pods whose library is
-# of the release before: it speaks version 1 of shm/wire.h.
-export WIRE=1
-. "$(dirname "$0")/agent_nodes.sh"
+# tests/system/agent_old.sh: agent_nodes.sh with pods whose library is of a
+# release before: it speaks versions 1 and 2 of shm/wire.h.
+rc=0
+for WIRE in 1 2; do
+	export WIRE
+	bash "$(dirname "$0")/agent_nodes.sh" || rc=1
+done
+exit $rc

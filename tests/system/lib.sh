@@ -8,6 +8,7 @@
 #   node_add N        node N: namespace ${NODE[N]} (pid), address 10.99.0.N on
 #                     link "u" of a bridge between the nodes (MTU 1500)
 #   agent_config N    writes $T/nN/agent.json; pods of node N: 10.88.N.0/24
+#   NODE_NAME[N]=NAME   before agent_config: the node's name, not nodeN
 #   agent_start N     starts podlaned in node N, waits until it serves;
 #                     AGENT_WITH: a command before it
 #   agent_stop N [SIG]
@@ -38,7 +39,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 O=${O:-build}
 case $O in /*) ;; *) O=$PWD/$O;; esac
 T=$(mktemp -d "${TMPDIR:-/tmp}/podlane-test.XXXXXX") || exit 1
-declare -A NODE POD IP K8S AGENT CLIENT
+declare -A NODE NODE_NAME POD IP K8S AGENT CLIENT
 PIDS=()
 FAILED=0
 cleanup() {
@@ -112,7 +113,7 @@ agent_config() {
 	{
 		echo '{"nodes":['
 		for m in "${!NODE[@]}"; do
-			echo "{\"name\":\"node$m\",\"address\":\"10.99.0.$m\",\"podCIDRs\":[\"10.88.$m.0/24\"]},"
+			echo "{\"name\":\"${NODE_NAME[$m]:-node$m}\",\"address\":\"10.99.0.$m\",\"podCIDRs\":[\"10.88.$m.0/24\"]},"
 		done | sed '$ s/,$//'
 		echo ']}'
 	} >"$T/nodes.json"
@@ -128,7 +129,7 @@ agent_start() {
 	nsenter --net=/proc/"${NODE[$n]}"/ns/net \
 		${AGENT_WITH:-} "$O/daemonset/podlaned" \
 		--config "$T/n$n/agent.json" --run-dir "$T/n$n/run" \
-		--node "node$n" 2>>"$T/n$n/agent.log" &
+		--node "${NODE_NAME[$n]:-node$n}" 2>>"$T/n$n/agent.log" &
 	AGENT[$n]=$!
 	PIDS+=("$!")
 	disown "$!"

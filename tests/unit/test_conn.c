@@ -42,6 +42,7 @@ static void lane_and_region(void **state)
 	pl_conn_info(c, &ci);
 	assert_string_equal(ci.node, "node1");
 	assert_string_equal(ci.addr, "10.1.2.4");
+	assert_string_equal(pl_conn_node(c), "node1");
 	assert_int_equal(pl_connect(c, "10.1.2.3", "echo", &opts, &l, &err),
 			 0);
 	pl_lane_info(l, &li);

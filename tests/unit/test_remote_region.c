@@ -120,7 +120,8 @@ static int reader_try(struct pl_broker *b, struct reader *r, int slot,
 				    .reader_ns = ns,
 				    .name = "r",
 				    .uid = uid,
-				    .max_bytes = max_bytes };
+				    .max_bytes = max_bytes,
+				    .timeout_ms = -1 };
 	struct pl_err err = { 0 };
 
 	r->seg = PL_SEG_NONE;
