@@ -155,7 +155,7 @@ struct pl_remote_open {
 	const char *name;
 	uint64_t max_bytes;		/* larger: -EDQUOT */
 	const uint8_t *uid;		/* another one: -ESTALE; 0: any */
-	int timeout_ms;			/* -1: the remote part's own */
+	int timeout_ms;			/* -1: as long as may be */
 };
 
 struct pl_remote_region_up {

@@ -54,8 +54,8 @@
  * messages of the one before (PL_..._V1_BYTES is what version 1 has of one) or
  * adds types. Version 1 has no uid, no LANE_RESUME, no LANE_SHOW and no EAGAIN:
  * such a pod's lanes to other nodes end with the agent. Version 2 cuts names of
- * nodes to 63 bytes, and its REGION_OPEN can't say how long the program wants to
- * wait.
+ * nodes to 63 bytes, and its REGION_OPEN can't say how long the program wants
+ * to wait.
  *
  * Every field from the other side is checked before use: lengths, NUL
  * termination, enumerations, the number of descriptors, seals and sizes.
