@@ -8,14 +8,6 @@
 #include "common/util.h"
 #include "shm/msg.h"
 
-/* Bytes copied before they are shown: the peer copies while we go on. */
-#define STEP_MAX (256u << 10)
-
-static uint64_t step(uint64_t ring_bytes)
-{
-	return PL_MIN(ring_bytes / 4, (uint64_t)STEP_MAX);
-}
-
 /* --- making ------------------------------------------------------------- */
 
 static void lane_init(struct pl_lane *l, const struct pl_lane_parts *p)
@@ -179,7 +171,7 @@ ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 		     int flags)
 {
 	struct pl_limit limit = limit_of(lane);
-	const uint64_t most = step(lane->tx.size);
+	const uint64_t most = pl_lane_step(lane->tx.size);
 	size_t done = 0;
 	int rc = pl_tx_check(lane);
 
@@ -264,7 +256,7 @@ static int rx_wait(struct pl_lane *l, uint64_t want, int flags,
 static ssize_t recv_some(struct pl_lane *l, char *data, size_t len, int flags)
 {
 	struct pl_limit limit = limit_of(l);
-	const uint64_t most = step(l->rx.size);
+	const uint64_t most = pl_lane_step(l->rx.size);
 	size_t done = 0;
 	int rc = atomic_load_explicit(&l->error, memory_order_relaxed);
 

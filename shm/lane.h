@@ -48,6 +48,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/util.h"
 #include "shm/conn.h"
 #include "shm/fence.h"
 #include "shm/podlane.h"
@@ -159,6 +160,14 @@ static inline void pl_lane_ring_if_waiting(struct pl_lane *l,
 		*rung = no;
 		pl_lane_ring(l);
 	}
+}
+
+/* Bytes copied before they are shown: the peer copies while we go on. */
+#define PL_LANE_STEP_MAX (256u << 10)
+
+static inline uint64_t pl_lane_step(uint64_t ring_bytes)
+{
+	return PL_MIN(ring_bytes / 4, (uint64_t)PL_LANE_STEP_MAX);
 }
 
 /* --- sending ------------------------------------------------------------ */

@@ -34,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -159,6 +160,17 @@ ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
  * errors, as in pl_lane_send.
  */
 ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags);
+
+/*
+ * The same from and into several buffers, in their order, as one stream: what
+ * writev and readv are to write and read. Lengths of 0 are skipped. -EINVAL:
+ * iovcnt below 0 or above IOV_MAX, or lengths that add up to more than
+ * SSIZE_MAX; nothing is moved then.
+ */
+ssize_t pl_lane_sendv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
+		      int flags);
+ssize_t pl_lane_recvv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
+		      int flags);
 
 /*
  * In place: *ptr points to at least `want` contiguous writable bytes (waits

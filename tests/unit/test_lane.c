@@ -4,6 +4,7 @@
  * Each way of sending meets each way of receiving, in pieces of random length.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -59,6 +60,49 @@ static int send_dontwait(struct pl_lane *l, uint64_t total)
 	return send_by(l, total, PL_DONTWAIT);
 }
 
+/* Cut n bytes at buf into buffers, some of them empty; their number. */
+#define VEC 7
+static int cut(unsigned int *seed, struct iovec *v, unsigned char *buf,
+	       size_t n)
+{
+	int i;
+
+	for (i = 0; i < VEC - 1; i++) {
+		size_t len = rand_r(seed) % 4 ? piece(seed, BUF, n) : 0;
+
+		len = PL_MIN(len, n);
+		v[i] = (struct iovec){ len ? buf : NULL, len };
+		buf += len;
+		n -= len;
+	}
+	v[i] = (struct iovec){ buf, n };
+	return VEC;
+}
+
+static int send_gather(struct pl_lane *l, uint64_t total)
+{
+	unsigned char *buf = malloc(BUF);
+	unsigned int seed = 6;
+	struct iovec v[VEC];
+	uint64_t at = 0;
+
+	while (at < total) {
+		size_t n = piece(&seed, BUF, total - at);
+		int flags = rand_r(&seed) % 2 ? PL_DONTWAIT : 0;
+		ssize_t r;
+
+		bytes_fill(buf, at, n);
+		r = pl_lane_sendv(l, v, cut(&seed, v, buf, n), flags);
+		if (flags && r == -EAGAIN)
+			continue;
+		if (r <= 0 || (!flags && r != (ssize_t)n))
+			break;
+		at += (uint64_t)r;
+	}
+	free(buf);
+	return at == total ? 0 : 1;
+}
+
 /* Half a ring at most: two that each wait for more could wait for ever. */
 static int send_in_place(struct pl_lane *l, uint64_t total)
 {
@@ -112,6 +156,32 @@ static int recv_by(struct pl_lane *l, uint64_t total, int flags)
 	}
 	free(buf);
 	return rc == 0 && at == total ? 0 : 4;
+}
+
+static int recv_scatter(struct pl_lane *l, uint64_t total)
+{
+	static const int flags[] = { 0, PL_WAITALL, PL_DONTWAIT };
+	unsigned char *buf = malloc(BUF);
+	unsigned int seed = 7;
+	struct iovec v[VEC];
+	uint64_t at = 0;
+	int rc = 1;
+
+	while (rc == 1) {
+		size_t n = piece(&seed, BUF, BUF);
+		int how = flags[rand_r(&seed) % 3];
+		ssize_t r;
+
+		memset(buf, 0, n);
+		r = pl_lane_recvv(l, v, cut(&seed, v, buf, n), how);
+		if (how == PL_DONTWAIT && r == -EAGAIN)
+			continue;
+		if (how == PL_WAITALL && r != (ssize_t)n && at + n <= total)
+			r = -EBADMSG;
+		rc = take(buf, r, &at);
+	}
+	free(buf);
+	return rc == 0 && at == total ? 0 : 13;
 }
 
 static int recv_waiting(struct pl_lane *l, uint64_t total)
@@ -196,9 +266,10 @@ static int recv_edges(struct pl_lane *l, uint64_t total)
 }
 
 static transfer *const senders[] = { send_waiting, send_dontwait,
-				     send_in_place };
+				     send_in_place, send_gather };
 static transfer *const receivers[] = { recv_waiting, recv_all, recv_dontwait,
-				       recv_in_place, recv_polled, recv_edges };
+				       recv_in_place, recv_polled, recv_edges,
+				       recv_scatter };
 
 /* --- processes ------------------------------------------------------------ */
 
@@ -363,6 +434,31 @@ static void same_addresses(void **state)
 
 /* --- arguments ------------------------------------------------------------ */
 
+static void buffers_that_are_refused(void **state)
+{
+	char byte = 'x', got[2] = "";
+	struct iovec v[2] = { { &byte, 1 }, { &byte, SSIZE_MAX } };
+	struct pl_lane *a, *b;
+
+	(void)state;
+	lane_both(RING, &a, &b);
+	assert_int_equal(pl_lane_sendv(a, v, 2, 0), -EINVAL);
+	assert_int_equal(pl_lane_recvv(b, v, 2, 0), -EINVAL);
+	assert_int_equal(pl_lane_sendv(a, v, -1, 0), -EINVAL);
+	assert_int_equal(pl_lane_recvv(b, v, IOV_MAX + 1, 0), -EINVAL);
+	/* Nothing was moved. */
+	assert_int_equal(pl_lane_recv(b, got, 2, PL_DONTWAIT), -EAGAIN);
+	assert_int_equal(pl_lane_sendv(a, v, 0, 0), 0);
+	assert_int_equal(pl_lane_recvv(b, v, 0, 0), 0);
+	assert_int_equal(pl_lane_sendv(a, v, 1, 0), 1);
+	assert_int_equal(pl_lane_recv(b, got, 2, PL_DONTWAIT), 1);
+	assert_int_equal(got[0], 'x');
+	pl_lane_close(b);
+	assert_int_equal(pl_lane_sendv(a, v, 1, 0), -EPIPE);
+	assert_int_equal(pl_lane_recvv(a, v, 1, 0), 0);
+	pl_lane_close(a);
+}
+
 static void lengths_and_limits(void **state)
 {
 	static char big[RING + 1];
@@ -416,6 +512,7 @@ int main(void)
 		lane_test(both_ways_at_once),
 		lane_test(same_addresses),
 		lane_test(lengths_and_limits),
+		lane_test(buffers_that_are_refused),
 	};
 
 	alarm(280);
