@@ -64,19 +64,20 @@ void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c)
 		pl_opening_end(o);
 }
 
-int pl_broker_policy(const struct pl_pod *owner, uint32_t flags,
+int pl_broker_policy(struct pl_pod *owner, uint32_t flags,
 		     const char *ns, const char *what, struct pl_err *err)
 {
 	if ((flags & PL_ALLOW_ANY) || !strcmp(owner->ns, ns))
 		return 0;
+	pl_pod_counts_event(&owner->counts, PL_POD_REFUSED_POLICY);
 	return pl_err_set(err, EACCES,
 			  "%s is for pods of namespace '%s' only, this pod is "
 			  "of '%s'; its owner may allow others (PL_ALLOW_ANY)",
 			  what, owner->ns, ns);
 }
 
-int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
-		  const char *name, uint64_t bytes, struct pl_err *err)
+static int quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
+		      const char *name, uint64_t bytes, struct pl_err *err)
 {
 	const uint64_t max = pl_pod_bytes_max(pod);
 
@@ -100,6 +101,16 @@ int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
 	++*used;
 	pod->usage.bytes += bytes;
 	return 0;
+}
+
+int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
+		  const char *name, uint64_t bytes, struct pl_err *err)
+{
+	int rc = quota_take(pod, used, limit, name, bytes, err);
+
+	if (rc < 0)
+		pl_pod_counts_event(&pod->counts, PL_POD_REFUSED_QUOTA);
+	return rc;
 }
 
 int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,

@@ -129,7 +129,7 @@ void pl_broker_destroy(struct pl_broker *b);
 void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c);
 
 /* May pods of this Kubernetes namespace use what owner offers so? */
-int pl_broker_policy(const struct pl_pod *owner, uint32_t flags,
+int pl_broker_policy(struct pl_pod *owner, uint32_t flags,
 		     const char *ns, const char *what, struct pl_err *err);
 
 /*

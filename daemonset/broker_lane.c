@@ -70,6 +70,7 @@ int pl_lane_end_attach(struct pl_lane_end *end, struct pl_client *c,
 
 	if (rc < 0)
 		return rc;
+	pl_pod_counts_event(&pod->counts, PL_POD_LANES);
 	end->bytes = bytes;
 	end->client = c;
 	LIST_INSERT_HEAD(&c->lane_ends, end, of_client);
@@ -82,6 +83,7 @@ static void end_detach(struct pl_lane_end *end)
 
 	if (!end->client)
 		return;
+	pl_pod_counts_end(&end->client->pod->counts, end->ctl);
 	u = &end->client->pod->usage;
 	u->lanes--;
 	u->bytes -= end->bytes;
@@ -187,9 +189,12 @@ int pl_lane_offer(struct pl_lane_rec *l, struct pl_service *s, int seg_fd,
 	if (rc == 0)
 		rc = pl_fdpass_send(s->fd, &m, pl_client_fit(s->client, &m),
 				    fds, 2, MSG_DONTWAIT);
-	if (rc == -EAGAIN)
+	if (rc == -EAGAIN) {
+		pl_pod_counts_event(&s->client->pod->counts,
+				    PL_POD_REFUSED_HALF_OPEN);
 		return pl_err_set(err, ECONNREFUSED, "too many lanes wait for "
 				  "the listener '%s' already", l->service);
+	}
 	if (rc < 0)
 		return pl_err_set(err, ECONNREFUSED, "the listener '%s' can't "
 				  "be told of the lane: %s", l->service,

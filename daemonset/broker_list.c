@@ -15,7 +15,53 @@ static void add_addr(cJSON *j, const char *key, const struct pl_addr *a)
 
 static void add_num(cJSON *j, const char *key, uint64_t v)
 {
-	cJSON_AddNumberToObject(j, key, (double)v);
+	cJSON_AddNumberToObject(j, key, (double)pl_stat(v));
+}
+
+/* What the pod has had, ends of lanes that are still there included. */
+static void add_traffic(cJSON *j, const struct pl_pod *pod)
+{
+	const struct pl_client *c;
+	const struct pl_lane_end *e;
+	struct pl_flow tx, rx;
+
+	pl_pod_counts_flows(&pod->counts, &tx, &rx);
+	LIST_FOREACH(c, &pod->clients, of_pod)
+		LIST_FOREACH(e, &c->lane_ends, of_client) {
+			struct pl_flows f;
+
+			pl_flows_read(e->ctl, &f);
+			pl_flow_add(&tx, &f.tx);
+			pl_flow_add(&rx, &f.rx);
+		}
+	cJSON_AddItemToObject(j, "sent", pl_flow_json(&tx, true));
+	cJSON_AddItemToObject(j, "received", pl_flow_json(&rx, true));
+	add_num(j, "lanesEver",
+		pl_stat_read(&pod->counts.events[PL_POD_LANES]));
+	add_num(j, "complaints",
+		pl_stat_read(&pod->counts.events[PL_POD_COMPLAINTS]));
+}
+
+static void add_limits(cJSON *j, const struct pl_pod *pod)
+{
+	const struct pl_limits *l = &pod->pods->limits;
+	cJSON *k = cJSON_AddObjectToObject(j, "limits");
+
+	add_num(k, "connections", l->connections);
+	add_num(k, "listeners", l->listeners);
+	add_num(k, "lanes", l->lanes);
+	add_num(k, "regions", l->regions);
+	add_num(k, "bytes", pl_pod_bytes_max(pod));
+}
+
+static void add_refused(cJSON *j, const struct pl_pod *pod)
+{
+	const _Atomic uint64_t *n = pod->counts.events;
+	cJSON *k = cJSON_AddObjectToObject(j, "refused");
+
+	add_num(k, "quota", pl_stat_read(&n[PL_POD_REFUSED_QUOTA]));
+	add_num(k, "halfOpen", pl_stat_read(&n[PL_POD_REFUSED_HALF_OPEN]));
+	add_num(k, "policy", pl_stat_read(&n[PL_POD_REFUSED_POLICY]));
 }
 
 cJSON *pl_list_pods(const struct pl_pods *p)
@@ -34,15 +80,46 @@ cJSON *pl_list_pods(const struct pl_pods *p)
 		add_num(j, "lanes", u->lanes);
 		add_num(j, "regions", u->regions);
 		add_num(j, "bytes", u->bytes);
+		add_limits(j, reg->pod);
+		add_refused(j, reg->pod);
+		add_traffic(j, reg->pod);
 		cJSON_AddItemToArray(list, j);
 	}
 	return list;
 }
 
-static uint64_t sent_by(const struct pl_lane_end *e)
+/* "" for one of another node. */
+static void add_pod(cJSON *j, const char *key, const struct pl_lane_end *e)
 {
-	return e->ctl ? atomic_load_explicit(&e->ctl->head,
-					     memory_order_relaxed) : 0;
+	const struct pl_pod *pod = e->client ? e->client->pod : NULL;
+	char buf[320] = "";
+
+	if (pod)
+		snprintf(buf, sizeof(buf), "%s/%s", pod->ns, pod->name);
+	cJSON_AddStringToObject(j, key, buf);
+}
+
+/* What one end says: how much it sent, and the rest if it counts. */
+static void add_end(cJSON *j, const struct pl_lane_end *e, const char *bytes,
+		    const char *messages, const char *end)
+{
+	struct pl_flows f;
+	cJSON *k;
+
+	pl_flows_read(e->ctl, &f);
+	add_num(j, bytes, f.tx.n[PL_FLOW_BYTES]);
+	if (f.has_counts || e->is_remote)
+		add_num(j, messages, f.tx.n[PL_FLOW_MESSAGES]);
+	if (e->is_remote) {
+		k = pl_carry_json(e->ctl);
+		if (k)
+			cJSON_AddItemToObject(j, "carried", k);
+		return;
+	}
+	k = cJSON_AddObjectToObject(j, end);
+	cJSON_AddItemToObject(k, "sent", pl_flow_json(&f.tx, f.has_counts));
+	cJSON_AddItemToObject(k, "received",
+			      pl_flow_json(&f.rx, f.has_counts));
 }
 
 static const char *lane_state(const struct pl_lane_rec *l)
@@ -70,12 +147,14 @@ cJSON *pl_list_lanes(const struct pl_broker *b)
 		add_num(j, "id", l->id);
 		add_addr(j, "from", &from->addr);
 		add_addr(j, "to", &to->addr);
+		add_pod(j, "fromPod", from);
+		add_pod(j, "toPod", to);
 		cJSON_AddStringToObject(j, "service", l->service);
 		cJSON_AddStringToObject(j, "path", l->path);
 		cJSON_AddStringToObject(j, "node", l->node);
 		cJSON_AddStringToObject(j, "state", lane_state(l));
-		add_num(j, "sentBytes", sent_by(from));
-		add_num(j, "receivedBytes", sent_by(to));
+		add_end(j, from, "sentBytes", "sentMessages", "fromEnd");
+		add_end(j, to, "receivedBytes", "receivedMessages", "toEnd");
 		cJSON_AddItemToArray(list, j);
 	}
 	return list;

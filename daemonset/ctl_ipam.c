@@ -83,10 +83,10 @@ static int find_nets(struct ipam *p)
 /* --- reservations as a list --- */
 
 static const struct pl_column entry_columns[] = {
-	{ "NETWORK", "network", PL_CELL_TEXT },
-	{ "ADDRESS", "address", PL_CELL_TEXT },
-	{ "IFNAME", "ifname", PL_CELL_TEXT },
-	{ "CONTAINER", "containerID", PL_CELL_TEXT },
+	{ "NETWORK", "network", PL_CELL_TEXT, NULL },
+	{ "ADDRESS", "address", PL_CELL_TEXT, NULL },
+	{ "IFNAME", "ifname", PL_CELL_TEXT, NULL },
+	{ "CONTAINER", "containerID", PL_CELL_TEXT, NULL },
 };
 
 /* What is wanted of a network, and where it goes. */
@@ -267,9 +267,9 @@ static int ipam_release(struct ipam *p)
 /* --- check --- */
 
 static const struct pl_column problem_columns[] = {
-	{ "NETWORK", "network", PL_CELL_TEXT },
-	{ "FILE", "file", PL_CELL_TEXT },
-	{ "PROBLEM", "problem", PL_CELL_TEXT },
+	{ "NETWORK", "network", PL_CELL_TEXT, NULL },
+	{ "FILE", "file", PL_CELL_TEXT, NULL },
+	{ "PROBLEM", "problem", PL_CELL_TEXT, NULL },
 };
 
 struct found {

@@ -54,6 +54,14 @@ static void join(const cJSON *list, char *buf, size_t size)
 	}
 }
 
+static void format_number(double v, enum pl_cell kind, char *buf, size_t size)
+{
+	if (kind == PL_CELL_BYTES)
+		format_bytes(v, buf, size);
+	else
+		snprintf(buf, size, "%.0f", v);
+}
+
 /* Names come from pods: a terminal must not act on what is in them. */
 static void make_printable(char *s)
 {
@@ -66,6 +74,8 @@ void pl_cell_format(const cJSON *row, const struct pl_column *c, char *buf,
 		    size_t size)
 {
 	const cJSON *v = find(row, c->key);
+	const cJSON *of = c->of ? find(row, c->of) : NULL;
+	size_t n;
 
 	buf[0] = '\0';
 	if (cJSON_IsArray(v))
@@ -74,10 +84,13 @@ void pl_cell_format(const cJSON *row, const struct pl_column *c, char *buf,
 		snprintf(buf, size, "%s", cJSON_IsTrue(v) ? "yes" : "no");
 	else if (cJSON_IsString(v))
 		snprintf(buf, size, "%s", v->valuestring);
-	else if (cJSON_IsNumber(v) && c->kind == PL_CELL_BYTES)
-		format_bytes(v->valuedouble, buf, size);
 	else if (cJSON_IsNumber(v))
-		snprintf(buf, size, "%.0f", v->valuedouble);
+		format_number(v->valuedouble, c->kind, buf, size);
+	n = strlen(buf);
+	if (n && n + 1 < size && cJSON_IsNumber(of)) {
+		buf[n++] = '/';
+		format_number(of->valuedouble, c->kind, buf + n, size - n);
+	}
 	if (!buf[0])
 		snprintf(buf, size, "-");
 	make_printable(buf);

@@ -18,6 +18,7 @@ struct pl_column {
 	const char *title;
 	const char *key;	/* "pod.name": of an object within */
 	enum pl_cell kind;
+	const char *of;		/* of a number: another one, as 3/10; or NULL */
 };
 
 #define PL_CELL_MAX 128

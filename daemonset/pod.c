@@ -26,6 +26,7 @@ void pl_pod_complain(struct pl_pod *pod, const char *fmt, ...)
 	char text[512];
 	va_list ap;
 
+	pl_pod_counts_event(&pod->counts, PL_POD_COMPLAINTS);
 	if (now - pod->log_window_ns > COMPLAINTS_NS) {
 		pod->log_window_ns = now;
 		pod->log_count = 0;

@@ -33,6 +33,7 @@
 #include "common/err.h"
 #include "common/inet.h"
 #include "daemonset/agent.h"
+#include "daemonset/stats.h"
 
 struct event;
 struct event_base;
@@ -100,6 +101,7 @@ struct pl_pod {
 	LIST_HEAD(, pl_reg) regs;
 	LIST_HEAD(, pl_client) clients;
 	struct pl_usage usage;
+	struct pl_pod_counts counts;
 	struct pl_service *services;	/* the broker's, by name */
 	struct pl_region_own *regions;	/* the broker's, by name */
 	uint64_t log_window_ns;		/* see pl_pod_complain */

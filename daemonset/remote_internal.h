@@ -85,6 +85,7 @@ struct pl_rlane {
 
 	/* what the node knows of own, and what was seen of it */
 	uint64_t sent;			/* bytes of the ring */
+	uint64_t sent_max;		/* before a loss; see again_bytes */
 	uint64_t tail_sent, state_sent;
 	unsigned int n_puts;		/* whose done has not run */
 	bool blocked;			/* more to send than n_puts allows */
@@ -104,6 +105,18 @@ struct pl_rlane {
 	uint64_t tail_step;		/* reported in this run of the pump */
 	uint32_t rang_rx, rang_tx;	/* the pod's wait words, rung for */
 };
+
+/* What this agent counts of an open lane; it alone writes there. */
+static inline struct pl_lane_carry *pl_rlane_carry(const struct pl_rlane *l)
+{
+	return &((struct pl_lane_seg *)l->rep.base)->carry;
+}
+
+static inline void pl_carry_add(_Atomic uint64_t *n, uint64_t more)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) +
+				      more, memory_order_relaxed);
+}
 
 /* The replica of a region of another node, for all its readers here. */
 struct pl_rrep {

@@ -236,6 +236,7 @@ int pl_rlane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
 
 	if (rc < 0)
 		return rc;
+	((struct pl_lane_seg *)l->rep.base)->additions = PL_LANE_CARRY;
 	rc = pl_carrier_expose(l->node->peer, l->rep.fd, l->rep.base,
 			       PL_SEG_CTL_BYTES + (size_t)ring_bytes, &l->sink,
 			       &l->in_key);

@@ -47,9 +47,9 @@ struct counters {
 	uint64_t head, state, tail;
 };
 
-/* The replicated line: head at 64, state at 72, tail at 128. */
+/* What is replicated: head at 64, state at 72, tail at 128. */
 struct counters_line {
-	uint64_t head, state, pad[6], tail;
+	uint64_t head, state, sends, pad[5], tail;
 };
 _Static_assert(sizeof(struct counters_line) == PL_LANE_COUNTERS_BYTES &&
 		       sizeof(struct counters_line) <= PL_PUT_WORDS_MAX,
@@ -58,11 +58,16 @@ _Static_assert(offsetof(struct counters_line, tail) ==
 		       offsetof(struct pl_lane_seg, tail) -
 			       PL_LANE_COUNTERS_OFF,
 	       "layout");
+_Static_assert(offsetof(struct counters_line, sends) ==
+		       offsetof(struct pl_lane_seg, carried_sends) -
+			       PL_LANE_COUNTERS_OFF,
+	       "layout");
 
 /* --- waking the pod ------------------------------------------------------ */
 
 void pl_rlane_ring(struct pl_rlane *l)
 {
+	pl_carry_add(&pl_rlane_carry(l)->rings, 1);
 	/* Full: it holds a wake-up already. Hung up: the event tells. */
 	(void)!send(l->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -95,6 +100,7 @@ void pl_rlane_notify(struct pl_rsink *s)
 
 	if (l->state != PL_RLANE_OPEN)
 		return;
+	pl_carry_add(&pl_rlane_carry(l)->notifies, 1);
 	pl_rlane_wake(l);
 	/* There is more to be read: how its tail is reported may change. */
 	pl_rlane_pump(l);
@@ -181,10 +187,20 @@ static int put(struct pl_rlane *l, uint64_t off, const void *data, size_t len,
 	return rc;
 }
 
+/* How often the pod has published, as it says. */
+static uint64_t sends_of(const struct pl_rlane *l)
+{
+	const struct pl_lane_seg *own = l->own.base;
+
+	return atomic_load_explicit(&own->tx_count.calls,
+				    memory_order_relaxed);
+}
+
 static int counters_put(struct pl_rlane *l, const struct counters *c)
 {
 	struct counters_line line = { .head = l->sent,
 				      .state = state_out(l, c),
+				      .sends = sends_of(l),
 				      .tail = c->tail };
 	int rc = put(l, PL_LANE_COUNTERS_OFF, &line, sizeof(line),
 		     PL_PUT_NOTIFY);
@@ -193,6 +209,7 @@ static int counters_put(struct pl_rlane *l, const struct counters *c)
 		l->stale = true;
 		return rc;
 	}
+	pl_carry_add(&pl_rlane_carry(l)->counter_puts, 1);
 	l->stale = false;
 	l->state_sent = line.state;
 	l->tail_step += line.tail - l->tail_sent;
@@ -203,6 +220,7 @@ static int counters_put(struct pl_rlane *l, const struct counters *c)
 /* The next stretch of the ring that is contiguous in the replica. */
 static int ring_put(struct pl_rlane *l, uint64_t head)
 {
+	struct pl_lane_carry *carry = pl_rlane_carry(l);
 	size_t at = l->sent & (l->own.data_bytes - 1);
 	size_t n = PL_MIN(head - l->sent, l->own.data_bytes - at);
 	int rc;
@@ -210,9 +228,15 @@ static int ring_put(struct pl_rlane *l, uint64_t head)
 	n = PL_MIN(n, (size_t)PL_REMOTE_CHUNK);
 	rc = put(l, PL_SEG_CTL_BYTES + at, (char *)pl_seg_data(&l->own) + at,
 		 n, 0);
-	if (rc == 0)
-		l->sent += n;
-	return rc;
+	if (rc < 0)
+		return rc;
+	pl_carry_add(&carry->puts, 1);
+	pl_carry_add(&carry->put_bytes, n);
+	if (l->sent < l->sent_max)
+		pl_carry_add(&carry->again_bytes,
+			     PL_MIN(n, l->sent_max - l->sent));
+	l->sent += n;
+	return 0;
 }
 
 static bool tail_due(const struct pl_rlane *l, const struct counters *c)
@@ -376,6 +400,8 @@ void pl_rlane_bell_cb(evutil_socket_t fd, short what, void *arg)
 		return;
 	if (n <= 0)
 		pl_rlane_hangup(l);
+	else
+		pl_carry_add(&pl_rlane_carry(l)->rung, 1);
 	if (l->tx_armed && l->tx_quiet)
 		l->tick = true;
 	l->rx_armed = l->tx_armed = false;

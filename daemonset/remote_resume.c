@@ -87,7 +87,9 @@ static bool adopt(struct pl_rlane *l, const struct pl_peer_lane_sync *m)
 	if (!m->key || (l->out_key && l->out_key != m->key) ||
 	    !have_ok(l, m->have))
 		return false;
+	pl_carry_add(&pl_rlane_carry(l)->resumes, 1);
 	l->out_key = m->key;
+	l->sent_max = PL_MAX(l->sent_max, l->sent);
 	l->sent = m->have;
 	/* A final state counts only behind all bytes: it is put anew. */
 	l->state_sent = PL_STATE_OPEN;

@@ -135,6 +135,18 @@ void pl_lane_info(const struct pl_lane *lane, struct pl_lane_info *info)
 						    memory_order_relaxed);
 }
 
+/* --- counting ----------------------------------------------------------- */
+
+/* A call that moved nothing: count why. Returns rc. */
+static int failed(struct pl_lane_count *n, int rc)
+{
+	if (rc == -EAGAIN || rc == -ETIMEDOUT)
+		pl_count(&n->refusals, 1);
+	else if (rc < 0)
+		pl_count(&n->errors, 1);
+	return rc;
+}
+
 /* --- sending ------------------------------------------------------------ */
 
 /* The limit of a call that begins. */
@@ -192,7 +204,7 @@ ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 		pl_tx_publish(lane, n);
 		done += n;
 	}
-	return done ? (ssize_t)done : rc;
+	return done ? (ssize_t)done : failed(&lane->own->tx_count, rc);
 }
 
 ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
@@ -206,7 +218,7 @@ ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
 	if (rc == 0 && pl_tx_space(lane) < PL_MAX(want, 1u))
 		rc = tx_wait(lane, PL_MAX(want, 1u), flags, &limit);
 	if (rc < 0)
-		return rc;
+		return failed(&lane->own->tx_count, rc);
 	*ptr = lane->tx.ring + (lane->tx.head & (lane->tx.size - 1));
 	lane->tx.reserved = pl_tx_space(lane);
 	return (ssize_t)lane->tx.reserved;
@@ -221,7 +233,7 @@ int pl_lane_commit(struct pl_lane *lane, size_t len)
 	lane->tx.reserved -= len;
 	if (rc == 0 && len)
 		pl_tx_publish(lane, len);
-	return rc;
+	return failed(&lane->own->tx_count, rc);
 }
 
 /* --- receiving ---------------------------------------------------------- */
@@ -281,7 +293,7 @@ static ssize_t recv_some(struct pl_lane *l, char *data, size_t len, int flags)
 		pl_rx_release(l, n);
 		done += n;
 	}
-	return done ? (ssize_t)done : rc;
+	return done ? (ssize_t)done : failed(&l->own->rx_count, rc);
 }
 
 ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags)
@@ -309,7 +321,7 @@ ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
 			pl_lane_fd_update(lane);
 	}
 	if (rc <= 0)
-		return rc;
+		return failed(&lane->own->rx_count, rc);
 	*ptr = lane->rx.ring + (lane->rx.tail & (lane->rx.size - 1));
 	return (ssize_t)pl_rx_bytes(lane);
 }
@@ -324,5 +336,5 @@ int pl_lane_consume(struct pl_lane *lane, size_t len)
 		pl_rx_release(lane, len);
 	if (pl_lane_has_fd(lane))
 		pl_lane_fd_update(lane);
-	return rc;
+	return failed(&lane->own->rx_count, rc);
 }

@@ -146,10 +146,18 @@ void pl_lane_raise(struct pl_lane *l, uint64_t state);
 /* Write a byte into the doorbell. */
 void pl_lane_ring(struct pl_lane *l);
 
+/* One more of what the calling thread alone counts; a plain store. */
+static inline void pl_count(_Atomic uint64_t *n, uint64_t more)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) +
+				      more, memory_order_relaxed);
+}
+
 /* Ring if the wait word asks for it and that was not done yet. */
 static inline void pl_lane_ring_if_waiting(struct pl_lane *l,
 					   const _Atomic uint32_t *wait,
-					   uint32_t *rung)
+					   uint32_t *rung,
+					   struct pl_lane_count *count)
 {
 	uint32_t no;
 
@@ -158,6 +166,7 @@ static inline void pl_lane_ring_if_waiting(struct pl_lane *l,
 	no = atomic_load_explicit(wait, memory_order_relaxed);
 	if (pl_unlikely(no && no != *rung)) {
 		*rung = no;
+		pl_count(&count->rings, 1);
 		pl_lane_ring(l);
 	}
 }
@@ -194,7 +203,9 @@ static inline void pl_tx_publish(struct pl_lane *l, uint64_t len)
 	l->tx.head += len;
 	/* Pairs with the acquire in pl_rx_refresh. */
 	atomic_store_explicit(&l->own->head, l->tx.head, memory_order_release);
-	pl_lane_ring_if_waiting(l, &l->peer->rx_wait, &l->tx.rung);
+	pl_count(&l->own->tx_count.calls, 1);
+	pl_lane_ring_if_waiting(l, &l->peer->rx_wait, &l->tx.rung,
+				&l->own->tx_count);
 }
 
 /* The state of the peer changed, or something else did: what is it now? */
@@ -240,7 +251,9 @@ static inline void pl_rx_release(struct pl_lane *l, uint64_t len)
 	l->rx.tail += len;
 	/* Pairs with the acquire in pl_tx_refresh. */
 	atomic_store_explicit(&l->own->tail, l->rx.tail, memory_order_release);
-	pl_lane_ring_if_waiting(l, &l->peer->tx_wait, &l->rx.rung);
+	pl_count(&l->own->rx_count.calls, 1);
+	pl_lane_ring_if_waiting(l, &l->peer->tx_wait, &l->rx.rung,
+				&l->own->rx_count);
 }
 
 /* --- waiting (lane_wait.c) ---------------------------------------------- */

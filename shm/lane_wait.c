@@ -334,6 +334,12 @@ void pl_lane_doze(struct pl_lane *l, uint32_t turn, uint64_t left_ns)
 	doze(l, PL_IN, turn, left_ns);
 }
 
+/* Of the thread that waits for this. */
+static struct pl_lane_count *count_of(struct pl_lane *l, int events)
+{
+	return events & PL_IN ? &l->own->rx_count : &l->own->tx_count;
+}
+
 static int sleep_once(struct pl_lane *l, const struct pl_want *want,
 		      const struct pl_limit *limit)
 {
@@ -351,6 +357,7 @@ static int sleep_once(struct pl_lane *l, const struct pl_want *want,
 	pl_lane_arm(l, want->events);
 	got = look(l, want);
 	if (!got) {
+		pl_count(&count_of(l, want->events)->sleeps, 1);
 		rc = doze(l, want->events, turn, left_ns);
 		got = look(l, want);
 	}
@@ -358,7 +365,9 @@ static int sleep_once(struct pl_lane *l, const struct pl_want *want,
 	return got ? got : rc;
 }
 
-static int spin(struct pl_lane *l, const struct pl_want *want, uint64_t end_ns)
+/* *now_ns moves on: the time of the last look at the clock. */
+static int spin(struct pl_lane *l, const struct pl_want *want, uint64_t end_ns,
+		uint64_t *now_ns)
 {
 	do {
 		for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
@@ -369,7 +378,8 @@ static int spin(struct pl_lane *l, const struct pl_want *want, uint64_t end_ns)
 			pl_cpu_relax();
 		}
 		let_agents_run(l);
-	} while (pl_now_ns() < end_ns);
+		*now_ns = pl_now_ns();
+	} while (*now_ns < end_ns);
 	return 0;
 }
 
@@ -377,7 +387,9 @@ int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
 		  struct pl_limit *limit)
 {
 	struct pl_spin *s = want->events & PL_IN ? &l->rx.spin : &l->tx.spin;
-	uint64_t start = pl_now_ns(), spin_end = start + PL_SPIN_NS;
+	struct pl_lane_count *n = count_of(l, want->events);
+	uint64_t start = pl_now_ns(), now = start;
+	uint64_t spin_end = start + PL_SPIN_NS;
 	bool spins = !atomic_load_explicit(&l->never_spins,
 					   memory_order_relaxed) &&
 		     pl_spin_wanted(s, start);
@@ -387,15 +399,20 @@ int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
 		limit->end_ns = start + (uint64_t)limit->ms * 1000000u;
 	if (limit->ms >= 0)
 		spin_end = PL_MIN(spin_end, limit->end_ns);
+	pl_count(&n->waits, 1);
 	if (spins)
-		got = spin(l, want, spin_end);
+		got = spin(l, want, spin_end, &now);
 	if (got) {
+		/* Without another look at the clock, which would take time. */
+		pl_count(&n->wait_ns, now - start);
 		pl_spin_learn(s, 0, false);
 		return got;
 	}
 	while (!got)
 		got = sleep_once(l, want, limit);
-	pl_spin_learn(s, pl_now_ns() - start, spins);
+	now = pl_now_ns();
+	pl_count(&n->wait_ns, now - start);
+	pl_spin_learn(s, now - start, spins);
 	return got;
 }
 

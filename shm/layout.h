@@ -32,6 +32,17 @@
  * are local to a hop: in a pod's own segment the pod writes them for its
  * agent, in the replica the agent writes them for its pod.
  *
+ * Statistics (tx_count and rx_count). The owner's sending and its receiving
+ * thread each have a line that nobody else writes, with plain stores; nothing
+ * depends on what stands there, and whoever reads it bears in mind that a pod
+ * wrote it. A replica has the agent's own instead (carry); how often the owner
+ * has published comes with the counters (carried_sends).
+ *
+ * Versions. What has been added to a lane's control block since version 1 is in
+ * places that were zero and that nobody looked at, so that libraries and agents
+ * of either age read each other's segments; `additions` says what the owner
+ * fills in.
+ *
  * Region. The owner writes data, then log[version % PL_REGION_LOG] = range,
  * then version = version + 1 (release). Sleepers FUTEX_WAIT on the low 32 bits
  * of version (a read-only mapping suffices, FUTEX_WAIT is not private); the
@@ -78,16 +89,48 @@ enum {
 	PL_STATE_DEAD = 3,	/* agents only: the owner died, head is final */
 };
 
+/* What one thread did with its direction of a lane; only ever moves up. */
+struct pl_lane_count {
+	_Atomic uint64_t calls;		/* bytes published, or given back */
+	_Atomic uint64_t rings;		/* the doorbell, for that */
+	_Atomic uint64_t waits;		/* for space, or for bytes */
+	_Atomic uint64_t sleeps;	/* on the doorbell, in those */
+	_Atomic uint64_t wait_ns;	/* all of them */
+	_Atomic uint64_t refusals;	/* -EAGAIN, -ETIMEDOUT */
+	_Atomic uint64_t errors;	/* any other */
+	uint8_t pad[8];
+};
+_Static_assert(sizeof(struct pl_lane_count) == PL_CACHELINE, "layout");
+
+/* What an agent did for a lane to another node since it has this replica. */
+struct pl_lane_carry {
+	_Atomic uint64_t puts;		/* to the other node: of the ring, */
+	_Atomic uint64_t put_bytes;
+	_Atomic uint64_t again_bytes;	/* of them, a second time or more */
+	_Atomic uint64_t counter_puts;	/* and of counters */
+	_Atomic uint64_t notifies;	/* puts of counters from there */
+	_Atomic uint64_t rings;		/* the pod's doorbell, by the agent */
+	_Atomic uint64_t rung;		/* the agent's, by the pod */
+	_Atomic uint64_t resumes;	/* after a loss */
+};
+_Static_assert(sizeof(struct pl_lane_carry) == PL_CACHELINE, "layout");
+
+/* additions */
+#define PL_LANE_COUNTS 0x1u		/* tx_count and rx_count */
+#define PL_LANE_CARRY 0x2u		/* carry, carried_sends */
+
 struct pl_lane_seg {
 	/* line 0: written before it is handed out, constant then */
 	uint64_t magic;
 	uint32_t version;
 	uint32_t ring_bytes;		/* power of two */
-	uint8_t pad0[48];
+	uint32_t additions;		/* PL_LANE_COUNTS or _CARRY */
+	uint8_t pad0[44];
 	/* line 1 */
 	_Atomic uint64_t head;
 	_Atomic uint64_t state;
-	uint8_t pad1[48];
+	_Atomic uint64_t carried_sends;	/* in a replica: the owner's tx calls */
+	uint8_t pad1[40];
 	/* line 2 */
 	_Atomic uint64_t tail;
 	uint8_t pad2[56];
@@ -95,16 +138,26 @@ struct pl_lane_seg {
 	_Atomic uint32_t rx_wait;
 	_Atomic uint32_t tx_wait;
 	uint8_t pad3[56];
+	/* lines 4 and 5 */
+	union {
+		struct pl_lane_count tx_count;	/* the sending thread's */
+		struct pl_lane_carry carry;	/* a replica's */
+	};
+	struct pl_lane_count rx_count;	/* the receiving thread's */
 };
 _Static_assert(offsetof(struct pl_lane_seg, ring_bytes) == 12, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, additions) == 16, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, head) == 64, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, state) == 72, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, carried_sends) == 80, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tail) == 128, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, rx_wait) == 192, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tx_wait) == 196, "layout");
-_Static_assert(sizeof(struct pl_lane_seg) == 256, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, tx_count) == 256, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, rx_count) == 320, "layout");
+_Static_assert(sizeof(struct pl_lane_seg) == 384, "layout");
 
-/* What agents replicate of the control block: head, state, tail. */
+/* What agents replicate of the control block: lines 1 and 2. */
 #define PL_LANE_COUNTERS_OFF 64u
 #define PL_LANE_COUNTERS_BYTES 72u
 

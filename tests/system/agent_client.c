@@ -303,6 +303,26 @@ static int cmd_lanes(char **a)
 	return 0;
 }
 
+/* A lane whose counters are all as large as they can be. */
+static int cmd_liar(char **a)
+{
+	union message u = { .connect = { .ring_bytes = RING,
+					 .timeout_ms = WAIT_MS } };
+	int got[PL_FDPASS_MAX], agent = open_agent(), fd;
+	struct pl_lane_seg *own;
+
+	u.h = head(PL_MSG_CONNECT, sizeof(u.connect), 3);
+	snprintf(u.connect.addr, PL_WIRE_ADDR, "%s", a[0]);
+	snprintf(u.connect.service, PL_WIRE_NAME, "%s", a[1]);
+	fd = make_lane(&own);
+	memset((char *)own + offsetof(struct pl_lane_seg, additions), 0xff,
+	       sizeof(*own) - offsetof(struct pl_lane_seg, additions));
+	want(ask(agent, &u, &fd, 1, got), PL_MSG_CONNECT_OK, &u);
+	say("connected");
+	wait_end();
+	return 0;
+}
+
 static int cmd_region(char **a)
 {
 	union message u = { .create = { .size = strtoull(a[1], NULL, 10),
@@ -395,7 +415,8 @@ static const struct command {
 	{ "offer", 1, cmd_offer },   { "cheat", 1, cmd_cheat },
 	{ "reject", 1, cmd_reject },
 	{ "connect", 3, cmd_connect },
-	{ "lanes", 3, cmd_lanes },   { "region", 3, cmd_region },
+	{ "lanes", 3, cmd_lanes },   { "liar", 2, cmd_liar },
+	{ "region", 3, cmd_region },
 	{ "open", 2, cmd_open },     { "conns", 1, cmd_conns },
 };
 

@@ -365,7 +365,7 @@ static void drain_descriptors(void **state)
 static void cell(const char *json, const char *key, enum pl_cell kind,
 		 const char *wanted)
 {
-	const struct pl_column c = { "X", key, kind };
+	const struct pl_column c = { "X", key, kind, NULL };
 	char buf[PL_CELL_MAX];
 	pl_auto_json *j = cJSON_Parse(json);
 
@@ -392,12 +392,34 @@ static void cells(void **state)
 	cell("{\"a\":\"\\u001b[2J\"}", "a", PL_CELL_TEXT, "?[2J");
 }
 
+static void cells_of(void **state)
+{
+	const struct pl_column n = { "X", "a", PL_CELL_NUMBER, "l.a" };
+	const struct pl_column b = { "X", "a", PL_CELL_BYTES, "l.a" };
+	pl_auto_json *j = cJSON_Parse("{\"a\":512,\"l\":{\"a\":2048}}");
+	pl_auto_json *none = cJSON_Parse("{\"l\":{\"a\":2048}}");
+	pl_auto_json *alone = cJSON_Parse("{\"a\":512}");
+	char buf[PL_CELL_MAX], small[5];
+
+	(void)state;
+	pl_cell_format(j, &n, buf, sizeof(buf));
+	assert_string_equal(buf, "512/2048");
+	pl_cell_format(j, &b, buf, sizeof(buf));
+	assert_string_equal(buf, "512/2.0K");
+	pl_cell_format(none, &n, buf, sizeof(buf));
+	assert_string_equal(buf, "-");
+	pl_cell_format(alone, &n, buf, sizeof(buf));
+	assert_string_equal(buf, "512");
+	pl_cell_format(j, &n, small, sizeof(small));
+	assert_true(strlen(small) < sizeof(small));
+}
+
 static void aligned(void **state)
 {
 	static const struct pl_column columns[] = {
-		{ "NAME", "n", PL_CELL_TEXT },
-		{ "BYTES", "b", PL_CELL_NUMBER },
-		{ "END", "e", PL_CELL_TEXT },
+		{ "NAME", "n", PL_CELL_TEXT, NULL },
+		{ "BYTES", "b", PL_CELL_NUMBER, NULL },
+		{ "END", "e", PL_CELL_TEXT, NULL },
 	};
 	pl_auto_json *j = cJSON_Parse("[{\"n\":\"longer\",\"b\":5,\"e\":\"z\"},"
 				      "{\"n\":\"s\",\"b\":1234567}]");
@@ -428,6 +450,7 @@ int main(void)
 		cmocka_unit_test(doorbells),
 		cmocka_unit_test(drain_descriptors),
 		cmocka_unit_test(cells),
+		cmocka_unit_test(cells_of),
 		cmocka_unit_test(aligned),
 	};
 

@@ -1,0 +1,132 @@
+/* daemonset/stats.c - what pods say that they did; what they were refused */
+#include "daemonset/stats.h"
+
+#include "common/util.h"
+
+static const char *const names[PL_FLOW_ITEMS] = {
+	[PL_FLOW_BYTES] = "bytes",
+	[PL_FLOW_MESSAGES] = "messages",
+	[PL_FLOW_DOORBELLS] = "doorbells",
+	[PL_FLOW_WAITS] = "waits",
+	[PL_FLOW_SLEEPS] = "sleeps",
+	[PL_FLOW_WAIT_NS] = "waitSeconds",
+	[PL_FLOW_REFUSALS] = "refusals",
+	[PL_FLOW_ERRORS] = "errors",
+};
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return pl_stat(pl_stat(a) + pl_stat(b));
+}
+
+static void count_read(const struct pl_lane_count *c, struct pl_flow *f)
+{
+	f->n[PL_FLOW_MESSAGES] = pl_stat_read(&c->calls);
+	f->n[PL_FLOW_DOORBELLS] = pl_stat_read(&c->rings);
+	f->n[PL_FLOW_WAITS] = pl_stat_read(&c->waits);
+	f->n[PL_FLOW_SLEEPS] = pl_stat_read(&c->sleeps);
+	f->n[PL_FLOW_WAIT_NS] = pl_stat_read(&c->wait_ns);
+	f->n[PL_FLOW_REFUSALS] = pl_stat_read(&c->refusals);
+	f->n[PL_FLOW_ERRORS] = pl_stat_read(&c->errors);
+}
+
+void pl_flows_read(const struct pl_lane_seg *ctl, struct pl_flows *out)
+{
+	*out = (struct pl_flows){ 0 };
+	if (!ctl)
+		return;
+	out->tx.n[PL_FLOW_BYTES] = pl_stat_read(&ctl->head);
+	out->rx.n[PL_FLOW_BYTES] = pl_stat_read(&ctl->tail);
+	out->has_counts = ctl->additions & PL_LANE_COUNTS;
+	if (out->has_counts) {
+		count_read(&ctl->tx_count, &out->tx);
+		count_read(&ctl->rx_count, &out->rx);
+	} else if (ctl->additions & PL_LANE_CARRY) {
+		out->tx.n[PL_FLOW_MESSAGES] = pl_stat_read(&ctl->carried_sends);
+	}
+}
+
+void pl_flow_add(struct pl_flow *sum, const struct pl_flow *more)
+{
+	for (int i = 0; i < PL_FLOW_ITEMS; i++)
+		sum->n[i] = plus(sum->n[i], more->n[i]);
+}
+
+cJSON *pl_flow_json(const struct pl_flow *f, bool has_counts)
+{
+	cJSON *j = cJSON_CreateObject();
+
+	for (int i = 0; i < PL_FLOW_ITEMS; i++) {
+		double v = (double)f->n[i];
+
+		if (!has_counts && i != PL_FLOW_BYTES)
+			break;
+		cJSON_AddNumberToObject(j, names[i],
+					i == PL_FLOW_WAIT_NS ? v / 1e9 : v);
+	}
+	return j;
+}
+
+cJSON *pl_carry_json(const struct pl_lane_seg *ctl)
+{
+	const struct pl_lane_carry *c;
+	cJSON *j;
+
+	if (!ctl || !(ctl->additions & PL_LANE_CARRY))
+		return NULL;
+	c = &ctl->carry;
+	j = cJSON_CreateObject();
+
+	const struct {
+		const char *name;
+		const _Atomic uint64_t *v;
+	} items[] = {
+		{ "puts", &c->puts },
+		{ "putBytes", &c->put_bytes },
+		{ "againBytes", &c->again_bytes },
+		{ "counterPuts", &c->counter_puts },
+		{ "notifies", &c->notifies },
+		{ "podRung", &c->rings },
+		{ "rungByPod", &c->rung },
+		{ "resumes", &c->resumes },
+	};
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(items); i++)
+		cJSON_AddNumberToObject(j, items[i].name,
+					(double)pl_stat_read(items[i].v));
+	return j;
+}
+
+/* --- pods ----------------------------------------------------------------- */
+
+static void add(_Atomic uint64_t *sum, uint64_t more)
+{
+	/* One writer: no read-modify-write. */
+	atomic_store_explicit(sum, plus(pl_stat_read(sum), more),
+			      memory_order_relaxed);
+}
+
+void pl_pod_counts_end(struct pl_pod_counts *c, const struct pl_lane_seg *ctl)
+{
+	struct pl_flows f;
+
+	pl_flows_read(ctl, &f);
+	for (int i = 0; i < PL_FLOW_ITEMS; i++) {
+		add(&c->tx[i], f.tx.n[i]);
+		add(&c->rx[i], f.rx.n[i]);
+	}
+}
+
+void pl_pod_counts_event(struct pl_pod_counts *c, enum pl_pod_event e)
+{
+	add(&c->events[e], 1);
+}
+
+void pl_pod_counts_flows(const struct pl_pod_counts *c, struct pl_flow *tx,
+			 struct pl_flow *rx)
+{
+	for (int i = 0; i < PL_FLOW_ITEMS; i++) {
+		tx->n[i] = pl_stat_read(&c->tx[i]);
+		rx->n[i] = pl_stat_read(&c->rx[i]);
+	}
+}

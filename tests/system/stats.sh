@@ -1,0 +1,119 @@
+#!/bin/bash
+# tests/system/stats.sh: what podlanectl says of lanes and pods: counts of both
+# ends, sums, quotas; of lanes to other nodes, of libraries that do not count,
+# and of pods that lie.
+. "$(dirname "$0")/lib.sh"
+
+node_add 1
+node_add 2
+agent_config 1
+sed -i 's/^{/{"limits":{"listeners":2,"lanes":5,"regions":6,"bytes":20000000},/' \
+	"$T/n1/agent.json"
+agent_start 1 || exit 1
+agent_start 2 || exit 1
+reg_add 1 a 10.88.1.10 >/dev/null
+reg_add 1 b 10.88.1.11 >/dev/null
+reg_add 2 c 10.88.2.10 >/dev/null
+has() { ctl "$1" -o json "$2" | jq -e "$3"; }
+# pod_has N NAME FILTER
+pod_has() { has "$1" pods ".[] | select(.pod.name == \"$2\") | $3"; }
+# prog POD AS PROGRAM ARG...: in the background, output in AS.out
+prog() {
+	local pod=$1 as=$2
+	shift 2
+	nsenter --net=/proc/"${POD[$pod]}"/ns/net "$@" >"$T/$as.out" &
+	CLIENT[$as]=$!
+	PIDS+=("$!")
+	disown "$!"
+}
+stop() { kill "${CLIENT[$1]}" && wait_for 10 is_gone "${CLIENT[$1]}"; }
+ECHO=$O/shm/examples/lane_echo
+PODS=$O/tests/system/stats_pods
+lanes() { has "$1" lanes "length == $2"; }
+
+# --- within a node ----------------------------------------------------------
+
+prog b srv "$ECHO" serve svc
+listens() { pod_has "$1" "$2" ".listeners == 1"; }
+wait_for 10 listens 1 b
+prog a cli "$PODS" talk 10.88.1.11 svc 100 64
+check "a lane with traffic" soon cli "done"
+check "bytes and messages" has 1 lanes 'length == 1 and (.[0] |
+	.sentBytes == 6400 and .receivedBytes == 6400 and
+	.sentMessages == 100 and .receivedMessages == 100)'
+check "pods by name" has 1 lanes \
+	'.[0] | .fromPod == "default/a" and .toPod == "default/b"'
+check "each end by itself" has 1 lanes '.[0] |
+	.fromEnd.sent.bytes == 6400 and .fromEnd.received.bytes == 6400 and
+	.toEnd.received.messages == 100 and .fromEnd.received.waits >= 1 and
+	.fromEnd.sent.errors == 0 and .carried == null'
+check "a table" says 0 "MESSAGES" ctl 1 lanes
+check "sums of an open lane" pod_has 1 a '.sent.bytes == 6400 and
+	.received.messages == 100 and .lanesEver == 1 and .lanes == 1'
+stop cli
+wait_for 10 lanes 1 0
+check "a lane that is gone stays in the sums" pod_has 1 a '.sent.bytes == 6400
+	and .sent.messages == 100 and .lanes == 0 and .lanesEver == 1'
+check "of both pods" pod_has 1 b '.sent.bytes == 6400'
+stop srv
+
+# --- quotas -----------------------------------------------------------------
+
+check "limits are shown" pod_has 1 a '.limits | .lanes == 5 and
+	.bytes == 20000000 and .listeners == 2'
+check "in the table, too" says 0 "0/5" ctl 1 pods
+check "a refused region" says 3 EDQUOT client a region big 30000000 same
+check "is counted" pod_has 1 a '.refused.quota == 1'
+check "for that pod" pod_has 1 b '.refused.quota == 0'
+client_bg b hold listen hold same -9
+soon hold listening
+reg_add 1 d 10.88.1.12 other >/dev/null
+check "a refused pod" says 3 EACCES client d connect 10.88.1.11 hold 1000
+check "is counted at whom it wanted" pod_has 1 b '.refused.policy == 1'
+
+# --- old ones and liars -----------------------------------------------------
+
+client_bg a old lanes 10.88.1.11 hold 1
+soon old all
+check "a library that does not count" has 1 lanes '.[0] |
+	.fromEnd.sent == {"bytes":0} and has("sentMessages") == false'
+kill "${CLIENT[old]}"
+wait_for 10 is_gone "${CLIENT[old]}"
+client_bg a liar liar 10.88.1.11 hold
+soon liar connected
+check "a liar's numbers are cut" has 1 lanes '[.[] |
+	select(.sentBytes >= 4.6e18 and
+	.sentMessages >= 4.6e18 and
+	.fromEnd.received.waits >= 4.6e18)] | length == 1'
+check "and can be shown" says 0 "4096.0P" ctl 1 lanes
+client_end liar
+check "so are sums" pod_has 1 a '.sent.bytes >= 4.6e18'
+check "others' are as before" pod_has 1 b '.sent.messages == 100'
+kill "${CLIENT[hold]}"
+
+# --- between nodes ----------------------------------------------------------
+
+prog c far "$ECHO" serve far
+wait_for 10 listens 2 c
+prog b cli2 "$PODS" talk 10.88.2.10 far 50 1000
+check "a lane to another node" soon cli2 "done"
+far_lane() { ctl 1 -o json lanes | jq -e ".[] | select(.service == \"far\") | $1"; }
+check "its messages" wait_for 10 far_lane '.sentBytes == 50000 and
+	.sentMessages == 50 and .receivedMessages == 50 and .toEnd == null'
+check "what the agent carried" far_lane '.carried | .putBytes == 50000 and
+	.puts >= 1 and .puts <= 50 and .counterPuts >= 1 and .notifies >= 1 and
+	.rungByPod >= 1 and .againBytes == 0 and .resumes == 0'
+check "seen from there" has 2 lanes '.[0] | .sentMessages == 50 and
+	.fromEnd == null and .toEnd.received.bytes == 50000 and
+	.carried.putBytes == 50000'
+agent_stop 2 KILL
+agent_start 2 || exit 1
+again() { far_lane '.state == "open" and .carried.resumes == 1'; }
+check "it is resumed" wait_for 20 again
+check "what the pods counted goes on" has 2 lanes '.[0].sentMessages == 50 and
+	.[0].toEnd.received.bytes == 50000'
+stop cli2
+stop far
+agent_stop 1
+agent_stop 2
+finish
