@@ -174,9 +174,12 @@ int pl_nl_route_each(struct pl_nl *nl, int family,
 		     int (*fn)(const struct pl_route *r, void *arg), void *arg,
 		     struct pl_err *err);
 
-/* The link by which packets to addr leave; -ENETUNREACH: there is no way. */
+/*
+ * The link by which packets to addr leave; direct: not by a router.
+ * -ENETUNREACH: there is no way.
+ */
 int pl_nl_route_to(struct pl_nl *nl, const struct pl_addr *addr, int *index,
-		   struct pl_err *err);
+		   bool *direct, struct pl_err *err);
 
 /* --- nl_vlan.c ------------------------------------------------------------ */
 
@@ -252,10 +255,10 @@ int pl_nl_ct_forget(struct pl_nl *nl, int family, const struct pl_addr *dst,
 		    int proto, uint16_t port, struct pl_err *err);
 
 /*
- * How many rules and elements refer to a chain of nftables. family: NFPROTO_...
- * -ENOENT when there is no such table or chain, or the kernel has no nftables.
+ * Whether nftables have this table. family: NFPROTO_... -ENOENT when they do
+ * not, or the kernel has no nftables.
  */
-int pl_nl_nft_users(struct pl_nl *nl, int family, const char *table,
-		    const char *chain, uint32_t *users, struct pl_err *err);
+int pl_nl_nft_table(struct pl_nl *nl, int family, const char *table,
+		    struct pl_err *err);
 
 #endif

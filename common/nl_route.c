@@ -202,28 +202,38 @@ int pl_nl_route_each(struct pl_nl *nl, int family,
 	return 0;
 }
 
-static int read_oif(const struct nlmsghdr *h, void *arg)
-{
-	struct nlattr *a = nlmsg_find_attr((struct nlmsghdr *)h,
-					   sizeof(struct rtmsg), RTA_OIF);
+struct way {
+	int index;
+	bool direct;
+};
 
-	*(int *)arg = (int)pl_nla_u32(a);
+static int read_way(const struct nlmsghdr *h, void *arg)
+{
+	struct nlmsghdr *m = (struct nlmsghdr *)h;
+	struct way *w = arg;
+
+	w->index = (int)pl_nla_u32(nlmsg_find_attr(m, sizeof(struct rtmsg),
+						   RTA_OIF));
+	w->direct = !nlmsg_find_attr(m, sizeof(struct rtmsg), RTA_GATEWAY) &&
+		    !nlmsg_find_attr(m, sizeof(struct rtmsg), RTA_VIA);
 	return 0;
 }
 
 int pl_nl_route_to(struct pl_nl *nl, const struct pl_addr *addr, int *index,
-		   struct pl_err *err)
+		   bool *direct, struct pl_err *err)
 {
 	struct rtmsg m = { .rtm_family = addr->family,
 			   .rtm_dst_len = (uint8_t)pl_addr_bits(addr) };
 	char text[INET6_ADDRSTRLEN];
+	struct way w = { 0 };
 	struct pl_nlreq q;
 	int rc;
 
 	pl_nlreq_init(&q, RTM_GETROUTE, 0, &m, sizeof(m));
 	pl_nlreq_addr(&q, RTA_DST, addr);
-	*index = 0;
-	rc = pl_nl_ask(nl, &q, read_oif, index, err);
+	rc = pl_nl_ask(nl, &q, read_way, &w, err);
+	*index = w.index;
+	*direct = w.direct;
 	if (rc == 0 && !*index)
 		rc = pl_err_set(err, ENETUNREACH, "no link");
 	if (rc < 0)

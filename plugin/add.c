@@ -22,6 +22,7 @@
 #include "plugin/address.h"
 #include "plugin/dns.h"
 #include "plugin/plugin.h"
+#include "plugin/portmap.h"
 #include "plugin/result.h"
 #include "plugin/rules.h"
 #include "plugin/rules_call.h"
@@ -119,7 +120,9 @@ static cJSON *record_json(struct add *a, struct pl_err *err)
 	if (!j || !cJSON_AddBoolToObject(j, "chained", chained(a)) ||
 	    !cJSON_AddStringToObject(j, "agent", a->c->conf.agent_socket) ||
 	    !cJSON_AddBoolToObject(j, "lanes", a->c->conf.lanes.enabled) ||
-	    !cJSON_AddBoolToObject(j, "rules", pl_rules_asked(a->c)))
+	    !cJSON_AddBoolToObject(j, "rules", pl_rules_asked(a->c)) ||
+	    !cJSON_AddBoolToObject(j, "ports",
+				   pl_portmap_wanted(&a->c->conf)))
 		return NULL;
 	if (!chained(a)) {
 		memo = pl_address_memo(a->c, err);
@@ -379,7 +382,7 @@ static void undo_rules(struct add *a)
 {
 	struct pl_err why;
 
-	if (pl_rules_asked(a->c) && pl_rules_del(&a->c->at, &why) < 0)
+	if (pl_rules_asked(a->c) && pl_rules_del(&a->c->at, true, &why) < 0)
 		not_undone(a, &why);
 }
 

@@ -75,7 +75,7 @@ struct memo {
 	const char *socket;
 	const char *link, *ifb;	/* NULL: none */
 	const cJSON *ipam;	/* NULL: as configured */
-	bool addresses, lanes, rules;
+	bool addresses, lanes, rules, ports;
 };
 
 static void read_memo(const struct pl_call *c, const struct pl_record *rec,
@@ -85,13 +85,14 @@ static void read_memo(const struct pl_call *c, const struct pl_record *rec,
 	bool chained = false;
 	const cJSON *j = rec ? rec->json : NULL;
 	struct memo in = { .socket = c->conf.agent_socket, .lanes = true,
-			   .rules = true };
+			   .rules = true, .ports = true };
 
 	*m = in;
 	if (j && pl_json_bool(j, "", "chained", &chained, NULL) >= 0 &&
 	    pl_json_str(j, "", "agent", &in.socket, NULL) >= 0 &&
 	    pl_json_bool(j, "", "lanes", &in.lanes, NULL) >= 0 &&
 	    pl_json_bool(j, "", "rules", &in.rules, NULL) >= 0 &&
+	    pl_json_bool(j, "", "ports", &in.ports, NULL) >= 0 &&
 	    pl_json_str(j, "", "link", &in.link, NULL) >= 0 &&
 	    pl_json_str(j, "", "ifb", &in.ifb, NULL) >= 0 &&
 	    pl_json_obj(j, "", "ipam", &in.ipam, NULL) >= 0)
@@ -126,7 +127,7 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 	if (m.ifb && rc == 0)
 		rc = pl_delete_link(m.ifb, "ifb", quick, err);
 	if (m.rules && rc == 0)
-		rc = pl_rules_del(at, err);
+		rc = pl_rules_del(at, m.ports, err);
 	if (m.addresses && rc == 0)
 		rc = pl_address_del(c, at, m.ipam, err);
 	/* An ADD whose IPAM plugin is not there has failed, too; end it. */
@@ -218,30 +219,35 @@ static int drop(const struct pl_attach *at, void *arg)
 	return 0;
 }
 
+struct keep {
+	struct pl_rules_tags *tags;
+	struct pl_err *err;
+};
+
 static int keep(const struct pl_attach *at, void *arg)
 {
-	return pl_rules_tags_add(arg, at, NULL);
+	struct keep *k = arg;
+
+	return pl_rules_tags_add(k->tags, at, k->err);
 }
 
 /* Records that are left are of attachments that are valid, or being made. */
-static int gc_rules(const struct gc *gc, struct pl_err *err)
+static int keep_all(struct pl_rules_tags *tags, void *arg, struct pl_err *err)
 {
-	struct pl_attach at = { .network = gc->c->conf.name };
-	struct pl_rules_tags tags = { 0 };
+	const struct gc *gc = arg;
+	struct keep k = { tags, err };
 	const cJSON *e;
-	int rc;
+	int rc = pl_record_each(gc->c->conf.state_dir, gc->c->conf.name, keep,
+				&k, err);
 
-	rc = pl_record_each(gc->c->conf.state_dir, at.network, keep, &tags,
-			    err);
 	cJSON_ArrayForEach(e, gc->valid) {
+		struct pl_attach at = { gc->c->conf.name, "", "" };
+
 		pl_json_str(e, "", "containerID", &at.id, NULL);
 		pl_json_str(e, "", "ifname", &at.ifname, NULL);
 		if (rc == 0)
-			rc = pl_rules_tags_add(&tags, &at, err);
+			rc = pl_rules_tags_add(tags, &at, err);
 	}
-	if (rc == 0)
-		rc = pl_rules_gc(at.network, &tags, err);
-	free(tags.tags);
 	return rc;
 }
 
@@ -266,7 +272,7 @@ int pl_cmd_gc(struct pl_call *c, struct pl_err *err)
 	if (pl_record_each(c->conf.state_dir, c->conf.name, drop, &gc,
 			   &why) < 0)
 		note(&gc, &why);
-	if (gc_rules(&gc, &why) < 0)
+	if (pl_rules_gc(c->conf.name, keep_all, &gc, &why) < 0)
 		note(&gc, &why);
 	if (pl_address_gc(c, gc.valid, &why) < 0)
 		note(&gc, &why);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "plugin/localnet.h"
 #include "plugin/rules_work.h"
 
 
@@ -95,27 +96,56 @@ int pl_rules_rule(struct pl_rules *r, enum pl_rules_table table,
 
 /* --- deleting --- */
 
-int pl_rules_del(const struct pl_attach *at, struct pl_err *err)
+/*
+ * Others of nftables' users do not know our lock: what they delete after we
+ * read it makes our transaction fail, and then we read again.
+ */
+#define TRIES 5
+
+static int again(int (*fn)(struct pl_rules_work *w, void *arg,
+			   struct pl_err *err),
+		 void *arg, bool ports, struct pl_err *err)
 {
-	char tag[PL_RULES_TAG_BYTES];
-	struct pl_rules_tags one = { &tag, 1 };
 	struct pl_rules_work w;
+	int tries = TRIES;
 	int rc = pl_rules_begin(&w, err);
 
-	pl_record_host_ifname(at, tag);
-	if (rc == 0 && pl_rules_any(&w)) {
-		rc = pl_rules_drop(&w, &one, true, err);
-		if (rc == 0)
-			rc = pl_rules_run(&w, err);
+	while (rc == 0) {
+		rc = pl_rules_look(&w, err);
+		if (rc == 0 && pl_rules_any(&w))
+			rc = fn(&w, arg, err);
+		if (rc != -ENOENT)
+			break;
+		rc = --tries ? 0 : pl_err_set(err, EAGAIN, "nftables: the "
+					      "rules change all the time");
 	}
+	if (rc == 0 && ports && !w.there[PL_RULES_PORTS])
+		pl_localnet_close_all();
 	pl_rules_end(&w);
 	return rc;
 }
 
+static int del(struct pl_rules_work *w, void *arg, struct pl_err *err)
+{
+	int rc = pl_rules_drop(w, arg, true, err);
+
+	return rc == 0 ? pl_rules_run(w, err) : rc;
+}
+
+int pl_rules_del(const struct pl_attach *at, bool ports, struct pl_err *err)
+{
+	char tag[PL_RULES_TAG_BYTES];
+	struct pl_rules_tags one = { &tag, 1 };
+
+	pl_record_host_ifname(at, tag);
+	return again(del, &one, ports, err);
+}
+
 struct gc {
-	const char *network;		/* its tag */
-	const struct pl_rules_tags *keep;
-	struct pl_rules_tags stale;
+	char network[PL_RULES_TAG_BYTES];	/* its tag */
+	int (*fn)(struct pl_rules_tags *t, void *arg, struct pl_err *err);
+	void *arg;
+	struct pl_rules_tags keep, stale;
 	struct pl_err *err;
 };
 
@@ -123,34 +153,39 @@ static int find_stale(const struct pl_rules_item *item, void *arg)
 {
 	struct gc *g = arg;
 
-	if (item->kind != PL_RULES_ELEM || strcmp(item->name, "attached") ||
-	    strcmp(item->network, g->network) ||
-	    pl_rules_tags_have(g->keep, item->owner))
+	if (item->kind != PL_RULES_ELEM || strcmp(item->network, g->network) ||
+	    pl_rules_tags_have(&g->keep, item->owner))
 		return 0;
 	return pl_rules_tags_put(&g->stale, item->owner, g->err);
 }
 
-int pl_rules_gc(const char *network, struct pl_rules_tags *keep,
-		struct pl_err *err)
+static int gc(struct pl_rules_work *w, void *arg, struct pl_err *err)
+{
+	struct gc *g = arg;
+	int rc = pl_rules_list(w, err);
+
+	g->keep.n = g->stale.n = 0;
+	if (rc == 0)
+		rc = g->fn(&g->keep, g->arg, err);
+	pl_rules_tags_sort(&g->keep);
+	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++)
+		rc = pl_rules_each(w->list[t], find_stale, g);
+	pl_rules_tags_sort(&g->stale);
+	return rc == 0 && g->stale.n ? del(w, &g->stale, err) : rc;
+}
+
+int pl_rules_gc(const char *network,
+		int (*keep)(struct pl_rules_tags *t, void *arg,
+			    struct pl_err *err),
+		void *arg, struct pl_err *err)
 {
 	const struct pl_attach net = { network, "", "" };
-	char tag[PL_RULES_TAG_BYTES];
-	struct gc g = { .network = tag, .keep = keep, .err = err };
-	struct pl_rules_work w;
-	int rc = pl_rules_begin(&w, err);
+	struct gc g = { .fn = keep, .arg = arg, .err = err };
+	int rc;
 
-	pl_record_host_ifname(&net, tag);
-	pl_rules_tags_sort(keep);
-	if (rc == 0 && pl_rules_any(&w))
-		rc = pl_rules_list(&w, err);
-	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++)
-		rc = pl_rules_each(w.list[t], find_stale, &g);
-	pl_rules_tags_sort(&g.stale);
-	if (rc == 0 && g.stale.n)
-		rc = pl_rules_drop(&w, &g.stale, true, err);
-	if (rc == 0 && g.stale.n)
-		rc = pl_rules_run(&w, err);
+	pl_record_host_ifname(&net, g.network);
+	rc = again(gc, &g, true, err);
+	free(g.keep.tags);
 	free(g.stale.tags);
-	pl_rules_end(&w);
 	return rc;
 }

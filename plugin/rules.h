@@ -13,14 +13,9 @@
  * its comment, which begins with the attachment's tag (the name that its
  * interface on the host has, a hash of all three parts of its name), followed
  * by the tag of its network. What does not fit into an element is a chain of
- * the attachment's own, named by its tag. Every table has
- *
- *   map attached         an element for each attachment, named by its tag,
- *                        with a verdict that
- *   chain used           jumps here, so the kernel counts them
- *
- * So anything that an attachment has is found without its namespace, its
- * configuration, its record and prevResult. One attachment's part of all tables
+ * the attachment's own, named by its tag; an element leads there. So anything
+ * that an attachment has is found without its namespace, its configuration,
+ * its record and prevResult. One attachment's part of all tables
  * is made in one transaction, and deleted in one. A lock that belongs to the
  * network namespace keeps plugins from each other's transactions; it ends with
  * the process that holds it.
@@ -98,8 +93,11 @@ struct pl_rules_others {
 int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
 		 const struct pl_rules_others *others, struct pl_err *err);
 
-/* Nothing there is no error. */
-int pl_rules_del(const struct pl_attach *at, struct pl_err *err);
+/*
+ * Nothing there is no error. ports: it may have some, so if their table is gone
+ * the way for 127.0.0.1 that it guarded has to go, too.
+ */
+int pl_rules_del(const struct pl_attach *at, bool ports, struct pl_err *err);
 
 /* Says what is missing: PL_CNI_CHECK_FAILED. */
 int pl_rules_check(const struct pl_rules *r, struct pl_err *err);
@@ -114,10 +112,13 @@ int pl_rules_tags_add(struct pl_rules_tags *t, const struct pl_attach *at,
 		      struct pl_err *err);
 
 /*
- * Delete what attachments of the network have that are not in keep, which is
- * sorted here.
+ * Delete what attachments of the network have that keep does not list. keep is
+ * called, if there are rules at all, after they were read: whoever made some in
+ * the meantime loses none.
  */
-int pl_rules_gc(const char *network, struct pl_rules_tags *keep,
-		struct pl_err *err);
+int pl_rules_gc(const char *network,
+		int (*keep)(struct pl_rules_tags *t, void *arg,
+			    struct pl_err *err),
+		void *arg, struct pl_err *err);
 
 #endif

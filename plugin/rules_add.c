@@ -15,6 +15,7 @@
 #include "common/util.h"
 #include "ipam/cni.h"
 #include "plugin/localnet.h"
+#include "plugin/port.h"
 #include "plugin/rules_work.h"
 
 /* nftables takes 128 bytes. */
@@ -59,8 +60,6 @@ static void make_table(FILE *out, const struct pl_rules *r, size_t t,
 			"\n", f, n, e->set, e->key, comment,
 			*e->data ? " : " : "", e->data);
 	}
-	fprintf(out, "create element %s %s attached { %s comment \"%s\" : "
-		"jump used }\n", f, n, r->tag, comment);
 }
 
 static void make(struct pl_rules_work *w, const struct pl_rules *r,
@@ -74,7 +73,8 @@ static void make(struct pl_rules_work *w, const struct pl_rules *r,
 		if (pl_ruleset_wanted(&r->in[t]))
 			make_table(w->out, r, t, comment);
 	}
-	if (l->index && !l->on)
+	/* Again, if it is there: who has deleted it did not close the link. */
+	if (l->index)
 		fprintf(w->out, "add element %s %s localnet { %d }\n",
 			ports->family, ports->name, l->index);
 }
@@ -100,26 +100,28 @@ static bool wanted(const struct pl_ruleset *s, const struct pl_rules_item *item)
 	return false;
 }
 
-/* "6 . 8080", with an address of the node before it or without. */
-static int port_taken(const struct pl_rules_item *item, struct pl_err *err)
+static int port_taken(const struct pl_port *p, const char *who,
+		      struct pl_err *err)
 {
-	const char *port = strrchr(item->key, ' ');
-	const char *what = "tcp";
+	char text[PL_PORT_STRLEN];
 
-	if (strstr(item->key, "17 . "))
-		what = "udp";
-	else if (strstr(item->key, "132 . "))
-		what = "sctp";
 	return pl_cni_err(err, PL_CNI_DUPLICATE,
-			  "hostPort%s (%s) is taken by %s; choose another one, "
-			  "or delete that attachment", port ? port : "", what,
-			  *item->who ? item->who : "somebody");
+			  "hostPort %s is taken by %s; choose another one, or "
+			  "delete that attachment", pl_port_str(p, text),
+			  *who ? who : "somebody");
+}
+
+/* Much may be of one owner. */
+static bool is_last(const struct pl_rules_tags *t, const char *tag)
+{
+	return t->n && !strcmp(t->tags[t->n - 1], tag);
 }
 
 static int find_gone(const struct pl_rules_item *item, void *arg)
 {
 	struct clash *c = arg;
 	const char *tag = c->r->tag;
+	struct pl_port port;
 
 	if (item->kind == PL_RULES_CHAIN && !strcmp(item->name, tag))
 		return pl_rules_tags_put(&c->gone, tag, c->err);
@@ -127,12 +129,13 @@ static int find_gone(const struct pl_rules_item *item, void *arg)
 		return 0;
 	if (!strcmp(item->owner, tag))
 		return pl_rules_tags_put(&c->gone, tag, c->err);
-	if (!strstr(item->name, "port") ||
-	    !wanted(&c->r->in[c->table], item))
+	if (!pl_port_read(item->name, item->key, &port) ||
+	    !wanted(&c->r->in[c->table], item) ||
+	    is_last(&c->gone, item->owner))
 		return 0;
 	if (!*item->owner || c->others->alive(item->owner, item->who,
 					      c->others->arg))
-		return port_taken(item, c->err);
+		return port_taken(&port, item->who, c->err);
 	pl_warn("taking over a port of %s, which is gone", item->who);
 	return pl_rules_tags_put(&c->gone, item->owner, c->err);
 }
@@ -142,8 +145,10 @@ static int write_claims(const struct pl_rules_item *item, void *arg)
 {
 	struct clash *c = arg;
 	const struct pl_rules_def *d = &pl_rules_defs[c->table];
+	struct pl_port port;
 
-	if (item->kind == PL_RULES_ELEM && !strstr(item->name, "port") &&
+	if (item->kind == PL_RULES_ELEM &&
+	    !pl_port_read(item->name, item->key, &port) &&
 	    wanted(&c->r->in[c->table], item) &&
 	    !pl_rules_tags_have(&c->gone, item->owner))
 		fprintf(c->w->out, "delete element %s %s %s { %s }\n",
@@ -208,10 +213,10 @@ int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
 		return rc;
 	}
 	/* Only now, since the rules keep others from saying 127.0.0.1. */
-	if (l.index && !l.on)
-		rc = pl_localnet_set(l.name, true, err);
+	if (l.index)
+		rc = pl_localnet_open(&l, err);
 	pl_rules_end(&w);
-	if (rc < 0 && pl_rules_del(at, &why) < 0)
+	if (rc < 0 && pl_rules_del(at, true, &why) < 0)
 		pl_error("%s", why.msg);
 	return rc;
 }

@@ -13,7 +13,6 @@
 struct seen {
 	const struct pl_rules *r;
 	size_t table;
-	bool attached;
 	size_t elems;
 	unsigned int own_rules;
 	unsigned int rules[PL_RULES_CHAINS];	/* of the table's chains */
@@ -37,10 +36,7 @@ static int see(const struct pl_rules_item *item, void *arg)
 	const struct pl_rules_chain *c = pl_rules_defs[s->table].chains;
 
 	if (item->kind == PL_RULES_ELEM && !strcmp(item->owner, s->r->tag)) {
-		if (!strcmp(item->name, "attached"))
-			s->attached = true;
-		else if (is_elem(&s->r->in[s->table], item))
-			s->elems++;
+		s->elems += is_elem(&s->r->in[s->table], item);
 	}
 	if (item->kind != PL_RULES_RULE)
 		return 0;
@@ -70,7 +66,7 @@ static int check_table(const struct pl_rules *r, size_t t, const cJSON *list,
 				      "has been changed", d->chains[i].name,
 				      d->family, d->name);
 	}
-	if (!s.attached || s.elems != want->n_elems ||
+	if (s.elems != want->n_elems ||
 	    s.own_rules != want->n_rules)
 		return failed(err, "nftables' table %s %s has %zu of %zu "
 			      "elements and %u of %zu rules of this attachment "
@@ -98,6 +94,8 @@ int pl_rules_check(const struct pl_rules *r, struct pl_err *err)
 	struct pl_rules_work w;
 	int rc = pl_rules_begin(&w, err);
 
+	if (rc == 0)
+		rc = pl_rules_look(&w, err);
 	if (rc == 0)
 		rc = pl_rules_list(&w, err);
 	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {

@@ -13,13 +13,9 @@
  * Chains of rules are written anew each time: that is part of the transaction,
  * so no packet sees them empty, and it repairs what somebody changed.
  */
-#define BASE(t)								\
-	"add table " t "\n"						\
-	"add chain " t " used\n"					\
-	"add map " t " attached { type ifname : verdict; }\n"
-
 #define MASQ "inet podlane_masq"
-static const char masq[] = BASE(MASQ)
+static const char masq[] =
+	"add table " MASQ "\n"
 	"add map " MASQ " from4 { type ipv4_addr : verdict; }\n"
 	"add map " MASQ " from6 { type ipv6_addr : verdict; }\n"
 	"add chain " MASQ " postrouting "
@@ -31,15 +27,17 @@ static const char masq[] = BASE(MASQ)
 /*
  * Ports of the node, and of one of its addresses, which goes first. How packets
  * come back is the business of the pod's own chain, which only those enter that
- * were sent to it here. Nobody on the wire may say 127.0.0.1: the interfaces of
- * localnet route it, so that the node's own packets to it can be sent to a pod.
+ * were sent to it here. Nobody on the wire may say 127.0.0.1, nor that it is
+ * that: the interfaces of localnet route it, so that the node's own packets to
+ * it can be sent to a pod.
  * Linux can't do that with ::1, so those are not sent anywhere either.
  *
  * Data of two parts, "meta l4proto" and "th dport" together serve all protocols
  * that have ports; Linux 5.6, nft 0.9.4.
  */
 #define PORTS "inet podlane_ports"
-static const char ports[] = BASE(PORTS)
+static const char ports[] =
+	"add table " PORTS "\n"
 	"add map " PORTS " port4 { type inet_proto . inet_service : "
 	"ipv4_addr . inet_service; }\n"
 	"add map " PORTS " port6 { type inet_proto . inet_service : "
@@ -80,10 +78,13 @@ static const char ports[] = BASE(PORTS)
 	"{ type filter hook prerouting priority -300; }\n"
 	"flush chain " PORTS " martians\n"
 	"add rule " PORTS " martians iif @localnet ip daddr 127.0.0.0/8 "
+	"drop\n"
+	"add rule " PORTS " martians iif @localnet ip saddr 127.0.0.0/8 "
 	"drop\n";
 
 #define MAC "bridge podlane_mac"
-static const char mac[] = BASE(MAC)
+static const char mac[] =
+	"add table " MAC "\n"
 	"add set " MAC " macs { type ifname . ether_addr; }\n"
 	"add set " MAC " guarded { type ifname; }\n"
 	"add chain " MAC " prerouting "
@@ -98,7 +99,7 @@ const struct pl_rules_def pl_rules_defs[PL_RULES_TABLES] = {
 	[PL_RULES_PORTS] = { "inet", "podlane_ports", NFPROTO_INET, ports,
 			     { { "hostports", 4 }, { "prerouting", 1 },
 			       { "output", 2 }, { "postrouting", 2 },
-			       { "martians", 1 } } },
+			       { "martians", 2 } } },
 	[PL_RULES_MAC] = { "bridge", "podlane_mac", NFPROTO_BRIDGE, mac,
 			   { { "prerouting", 1 } } },
 };

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/log.h"
 #include "common/util.h"
 #include "plugin/localnet.h"
 
@@ -38,15 +37,35 @@ static int lock_namespace(int *fd, struct pl_err *err)
 	return 0;
 }
 
+static void end_script(struct pl_rules_work *w)
+{
+	if (w->out)
+		fclose(w->out);
+	free(w->script);
+	w->out = NULL;
+	w->script = NULL;
+}
+
+static int new_script(struct pl_rules_work *w, struct pl_err *err)
+{
+	end_script(w);
+	w->out = open_memstream(&w->script, &w->script_bytes);
+	return w->out ? 0 : pl_err_set(err, ENOMEM, "out of memory");
+}
+
 int pl_rules_look(struct pl_rules_work *w, struct pl_err *err)
 {
-	int rc = w->nl.sock ? 0 : pl_nl_open_netfilter(&w->nl, err);
+	int rc = new_script(w, err);
 
+	w->close_localnet = false;
+	if (rc == 0 && !w->nl.sock)
+		rc = pl_nl_open_netfilter(&w->nl, err);
 	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {
 		const struct pl_rules_def *d = &pl_rules_defs[t];
 
-		rc = pl_nl_nft_users(&w->nl, d->nfproto, d->name, "used",
-				     &w->users[t], err);
+		cJSON_Delete(w->list[t]);
+		w->list[t] = NULL;
+		rc = pl_nl_nft_table(&w->nl, d->nfproto, d->name, err);
 		w->there[t] = rc == 0;
 		rc = rc == -ENOENT ? 0 : rc;
 	}
@@ -60,11 +79,8 @@ int pl_rules_begin(struct pl_rules_work *w, struct pl_err *err)
 	int rc;
 
 	*w = (struct pl_rules_work){ .lock = -1 };
-	w->out = open_memstream(&w->script, &w->script_bytes);
-	if (!w->out)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = lock_namespace(&w->lock, err);
-	return rc == 0 ? pl_rules_look(w, err) : rc;
+	rc = new_script(w, err);
+	return rc == 0 ? lock_namespace(&w->lock, err) : rc;
 }
 
 void pl_rules_end(struct pl_rules_work *w)
@@ -73,9 +89,7 @@ void pl_rules_end(struct pl_rules_work *w)
 		cJSON_Delete(w->list[t]);
 	pl_nft_close(w->nft);
 	pl_nl_close(&w->nl);
-	if (w->out)
-		fclose(w->out);
-	free(w->script);
+	end_script(w);
 	pl_close_fd(&w->lock);
 }
 
@@ -84,33 +98,18 @@ static int load(struct pl_rules_work *w, struct pl_err *err)
 	return w->nft ? 0 : pl_nft_open(&w->nft, err);
 }
 
-/* A link that is gone has no setting any more. */
-static void close_localnet(struct pl_rules_work *w)
-{
-	const cJSON *e;
-	struct pl_err why;
-
-	cJSON_ArrayForEach(e, w->localnet) {
-		const char *name = cJSON_GetStringValue(e);
-
-		if (name && pl_localnet_set(name, false, &why) < 0)
-			pl_info("%s", why.msg);
-	}
-	w->localnet = NULL;
-}
-
 int pl_rules_run(struct pl_rules_work *w, struct pl_err *err)
 {
 	int rc = load(w, err);
 
 	if (rc == 0 && fflush(w->out))
 		rc = pl_err_set(err, ENOMEM, "out of memory");
-	/* While what guards them is still there. */
-	if (rc == 0)
-		close_localnet(w);
+	/* While what guards it is still there. */
+	if (rc == 0 && w->close_localnet)
+		pl_localnet_close_all();
 	if (rc == 0 && w->script_bytes)
 		rc = pl_nft_run(w->nft, w->script, err);
-	rewind(w->out);
+	end_script(w);
 	return rc;
 }
 
@@ -173,17 +172,14 @@ struct drop {
 	struct pl_rules_work *w;
 	const struct pl_rules_tags *owners;
 	const struct pl_rules_def *def;
-	uint32_t attached;		/* of the owners, in this table */
 };
 
-static int count_attached(const struct pl_rules_item *item, void *arg)
+static int is_others(const struct pl_rules_item *item, void *arg)
 {
-	struct drop *d = arg;
+	const struct drop *d = arg;
 
-	if (item->kind == PL_RULES_ELEM && !strcmp(item->name, "attached") &&
-	    pl_rules_tags_have(d->owners, item->key))
-		d->attached++;
-	return 0;
+	return item->kind == PL_RULES_ELEM && *item->owner &&
+	       !pl_rules_tags_have(d->owners, item->owner);
 }
 
 static int drop_item(const struct pl_rules_item *item, void *arg)
@@ -203,6 +199,20 @@ static int drop_item(const struct pl_rules_item *item, void *arg)
 	return 0;
 }
 
+/* A link that is gone has no name any more. */
+static void drop_unguarded(struct drop *d)
+{
+	const cJSON *e;
+
+	cJSON_ArrayForEach(e, pl_rules_set(d->w->list[PL_RULES_PORTS],
+					   "localnet")) {
+		if (cJSON_IsNumber(e))
+			fprintf(d->w->out, "delete element %s %s localnet { "
+				"%.0f }\n", d->def->family, d->def->name,
+				e->valuedouble);
+	}
+}
+
 int pl_rules_drop(struct pl_rules_work *w, const struct pl_rules_tags *owners,
 		  bool empty, struct pl_err *err)
 {
@@ -214,15 +224,15 @@ int pl_rules_drop(struct pl_rules_work *w, const struct pl_rules_tags *owners,
 
 		if (!w->list[t])
 			continue;
-		pl_rules_each(w->list[t], count_attached, &d);
-		if (!empty || d.attached != w->users[t]) {
+		if (!empty || pl_rules_each(w->list[t], is_others, &d)) {
 			pl_rules_each(w->list[t], drop_item, &d);
+			if (t == PL_RULES_PORTS)
+				drop_unguarded(&d);
 			continue;
 		}
 		fprintf(w->out, "delete table %s %s\n", d.def->family,
 			d.def->name);
-		if (t == PL_RULES_PORTS)
-			w->localnet = pl_rules_set(w->list[t], "localnet");
+		w->close_localnet |= t == PL_RULES_PORTS;
 	}
 	return rc;
 }

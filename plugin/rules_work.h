@@ -7,7 +7,6 @@
 #ifndef PLUGIN_RULES_WORK_H
 #define PLUGIN_RULES_WORK_H
 
-#include <stdint.h>
 #include <stdio.h>
 #include <cjson/cJSON.h>
 
@@ -21,19 +20,18 @@ struct pl_rules_work {
 	struct pl_nl nl;
 	struct pl_nft *nft;		/* NULL: not needed yet */
 	bool there[PL_RULES_TABLES];
-	uint32_t users[PL_RULES_TABLES];	/* attachments in it */
 	cJSON *list[PL_RULES_TABLES];	/* NULL: not read */
 	char *script;
 	size_t script_bytes;
 	FILE *out;			/* writes script */
-	const cJSON *localnet;		/* links to be closed before it */
+	bool close_localnet;		/* before it runs */
 };
 
 /* Also after a failure pl_rules_end is to be called. */
 int pl_rules_begin(struct pl_rules_work *w, struct pl_err *err);
 void pl_rules_end(struct pl_rules_work *w);
 
-/* See anew which tables there are. */
+/* See which tables there are, forget what was read, begin a new script. */
 int pl_rules_look(struct pl_rules_work *w, struct pl_err *err);
 
 /* Is there any table of ours? */
@@ -42,12 +40,13 @@ bool pl_rules_any(const struct pl_rules_work *w);
 /* Read all tables of ours. */
 int pl_rules_list(struct pl_rules_work *w, struct pl_err *err);
 
-/* Run the script that was written to out, and begin a new one. */
+/* Run the script that was written to out, and end it. */
 int pl_rules_run(struct pl_rules_work *w, struct pl_err *err);
 
 /*
- * Write what deletes all that the owners have, who are sorted. empty: with its
- * last attachment goes a table, and what it guarded is no longer open.
+ * Write what deletes all that the owners have, who are sorted. empty: a table
+ * in which nobody else has anything goes, and what it guarded is no longer
+ * open.
  */
 int pl_rules_drop(struct pl_rules_work *w, const struct pl_rules_tags *owners,
 		  bool empty, struct pl_err *err);

@@ -110,6 +110,58 @@ for size in 0 5 200; do
 	check "record-cut-to-$size-rules" only_others
 done
 
+# Others of nftables' users, who know nothing of us.
+flushed() { # while there are more, and again when there are none
+	pl ADD "$A" a eth0 "$all" >"$T/a" && pl ADD "$B" b eth0 "$masq" \
+		>/dev/null && host nft "$1" && pl DEL "" a && pl DEL "" b &&
+		only_others
+}
+for what in "delete table inet podlane_masq" "flush table inet podlane_ports" \
+	"flush map inet podlane_masq from4" "flush set bridge podlane_mac macs" \
+	"delete table inet podlane_ports"; do
+	check "others-${what// /-}" flushed "$what"
+done
+# They delete while DEL is between reading and deleting.
+nsenter --net=/proc/"${NODE[1]}"/ns/net timeout 120 bash -c 'while :; do
+	nft delete table inet podlane_masq
+	nft delete table inet podlane_ports
+done' >/dev/null 2>&1 &
+DELETER=$!
+PIDS+=("$DELETER")
+disown "$DELETER"
+raced() {
+	local i
+	for i in $(seq 25); do
+		pl ADD "$A" a eth0 "$all" >"$T/o" && pl DEL "" a && continue
+		cat "$T/o"
+		return 1
+	done
+}
+check others-delete-at-any-moment raced
+kill "$DELETER"
+wait_for 5 is_gone "$DELETER"
+pl DEL "" a
+check others-clean eval 'only_others && clean'
+
+# Two networks of one container, deleted in either order.
+second="$masq | .name = \"net2\" | .bridge = \"br2\" |
+	.ipam.ranges = [[{\"subnet\":\"10.79.0.0/24\"}]] | .ipam.routes = [] |
+	.runtimeConfig.portMappings = [{\"hostPort\":8090,\"containerPort\":8000}]"
+two() {
+	pl ADD "$A" a eth0 "$all" >"$T/a" && pl ADD "$A" a eth1 "$second" \
+		>"$T/a2"
+}
+first_works() { seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080; }
+second_works() { seen_as 10.79.0.1 "${NODE[1]}" tcp 127.0.0.1 8090; }
+check two two
+check two-work eval 'first_works && second_works'
+check two-del-first eval 'pl DEL "" a && second_works && ! first_works'
+check two-del-second eval 'pl DEL "" a eth1 "$second" && only_others'
+check two-again two
+check two-del-the-other eval 'pl DEL "" a eth1 "$second" && first_works'
+check two-last eval 'pl DEL "" a && only_others && clean'
+host ip link del br2
+
 # A pod that went away without DEL gives its port to the next, and a late DEL
 # does not touch that one, even where it has the same address.
 dies() {

@@ -74,8 +74,27 @@ martian() {
 		! ask_from "$B" udp 127.0.0.1 8000
 }
 check localnet-is-guarded martian
+# Nor does anybody else seem to be the node.
+host nft -f - <<'END'
+table inet probe { chain input { type filter hook input priority 0;
+	iifname "br0" ip saddr 127.0.0.2 counter; }; }
+END
+in_ns "$A" sh -c 'ip link set lo up
+	echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet
+	ip route add 10.77.0.1 dev eth0 src 127.0.0.2'
+arrived() {
+	in_ns "$A" bash -c 'for i in 1 2 3; do echo >/dev/udp/10.77.0.1/8000; done'
+	rules | grep 'saddr 127.0.0.2 counter packets [1-9]'
+}
+check loopback-as-source-is-dropped eval '! arrived'
+host nft flush chain inet podlane_ports martians
+check loopback-as-source-else-arrives arrived
+host nft delete table inet probe
+in_ns "$A" ip route del 10.77.0.1
 
 # CHECK.
+pl DEL "" a
+RES=$(pl ADD "$A" a eth0 "$dual | $ports")
 prev() { pl CHECK "$A" a eth0 "$dual | $ports | .prevResult = $RES"; }
 check check prev
 bad_check() {
@@ -96,7 +115,7 @@ again
 localnet() { host sh -c "echo $1 >/proc/sys/net/ipv4/conf/br0/route_localnet"; }
 localnet 0
 check check-localnet code 104 prev
-localnet 1
+localnet 2
 check check-again prev
 tag=$(rules | grep -o 'pl[0-9a-v]* pl[0-9a-v]* net/a' | head -1 | cut -d' ' -f1)
 check check-own-rules bad_check flush chain $ports_table "$tag"
@@ -109,6 +128,15 @@ taken() {
 			grep 'hostPort 8080 (tcp) is taken by net/a/eth0'
 }
 check taken taken
+# 10.0.0.17 is no protocol 17.
+named() {
+	local m
+	m=$(maps "8099 80 tcp 10.0.0.17")
+	pl ADD "$B" n1 eth1 "$m" >/dev/null && pl ADD "$B" n2 eth2 "$m" 2>&1 |
+		grep 'hostPort 8099 (tcp) of 10.0.0.17 is taken by net/n1/eth1'
+}
+check taken-is-named named
+pl DEL "" n1 eth1
 check taken-leaves-pod eval '! in_ns "$B" ip link show eth1'
 check taken-leaves-first seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
 check taken-other-protocol pl ADD "$B" c eth1 "$(maps "8080 80 sctp")"
@@ -126,6 +154,35 @@ check no-table no_rules
 is_closed() { grep -qx 0 <(host cat /proc/sys/net/ipv4/conf/br0/route_localnet); }
 check localnet-is-closed is_closed
 check closed refuses "$OUTSIDE" tcp 192.0.2.1 8080
+# Rules that somebody else deleted guard it no more: the next ADD makes them
+# again, and the last DEL closes it, whoever has deleted them before.
+guard() { rules | grep -A3 'set localnet' | grep -q '"br0"'; }
+pl ADD "$A" a eth0 "$ports" >/dev/null
+host nft flush ruleset
+pl ADD "$B" b1 eth1 "$(maps "9 80 tcp")" >/dev/null
+check flushed-is-guarded-again guard
+pl DEL "" b1 eth1
+check flushed-closed-with-the-last is_closed
+pl DEL "" a
+pl ADD "$A" a eth0 "$ports" >/dev/null
+host nft flush ruleset
+pl DEL "" a
+check flushed-closed-without-rules is_closed
+pl ADD "$A" a eth0 "$ports" >/dev/null
+host nft flush ruleset
+rm -rf "$T/state"/net/a:eth0
+pl GC "" "" "" '.cniVersion = "1.1.0" | ."cni.dev/valid-attachments" = [
+	{"containerID":"b","ifname":"eth0"}]'
+check flushed-closed-by-gc is_closed
+pl DEL "" a
+# The way to a pod by a router is none: it would open the node's uplink.
+check no-uplink eval 'host ip route add default via 192.0.2.2 &&
+	pl ADD "$A" a eth0 "$ports | del(.isGateway) | .bridge = \"br3\" |
+		.ipam.ranges = [[{\"subnet\":\"10.80.0.0/24\"}]]" >/dev/null &&
+	host cat /proc/sys/net/ipv4/conf/out/route_localnet | grep -qx 0'
+pl DEL "" a
+host ip route del default
+host ip link del br3
 # Somebody else's setting is left alone.
 localnet 1
 pl ADD "$A" a eth0 "$ports" >/dev/null
