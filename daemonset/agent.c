@@ -130,6 +130,7 @@ static int remote_start(struct pl_agent *a, struct pl_err *err)
 		.connections = (int)conf->connections,
 		.congestion = conf->congestion,
 		.resume_ms = (int)conf->resume_ms,
+		.dead_ms = (int)conf->peer_ms,
 		.registry = pl_agent_registry(a),
 	};
 	int rc = pl_remote_create(&cfg, &a->remote, err);

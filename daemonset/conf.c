@@ -15,6 +15,7 @@
 
 #define LIMIT_MAX 1000000
 #define RESUME_MAX_S 86400
+#define PEER_MAX_S 3600
 
 struct key {
 	const char *section;		/* "": the top */
@@ -147,6 +148,8 @@ static const struct key keys[] = {
 	{ "carrier", "port", get_u16, AT(port), 1, 65535 },
 	{ "carrier", "congestionControl", get_congestion, AT(congestion), 0,
 	  0 },
+	{ "carrier", "peerTimeout", get_seconds, AT(peer_ms), 1000,
+	  PEER_MAX_S * 1000 },
 	{ "carrier", "connections", get_u32, AT(connections), 0, 64 },
 	{ "limits", "connections", get_u32, AT(limits.connections), 1,
 	  LIMIT_MAX },
@@ -168,6 +171,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 			    .regions = 1024,
 			    .bytes = UINT64_C(64) << 30 },
 		.resume_ms = PL_REMOTE_RESUME_MS,
+		.peer_ms = PL_REMOTE_DEAD_MS,
 		.log_level = PL_LOG_INFO,
 	};
 }

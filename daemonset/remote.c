@@ -130,6 +130,7 @@ static int carrier_start(struct pl_remote *r, struct pl_err *err)
 	struct pl_carrier_config cfg = {
 		.node = r->node,
 		.connections = r->connections,
+		.dead_ms = r->dead_ms,
 		.congestion = r->congestion,
 		.base = r->base,
 		.cb = { .admit = admit_cb,
@@ -200,6 +201,7 @@ int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 	r->ops = ops;
 	r->port = cfg->port;
 	r->connections = cfg->connections;
+	r->dead_ms = cfg->dead_ms;
 	r->congestion = cfg->congestion;
 	r->registry = cfg->registry;
 	r->resume_ns = (uint64_t)(cfg->resume_ms ? cfg->resume_ms :

@@ -64,11 +64,13 @@ struct pl_remote_config {
 	/* See struct pl_carrier_config; outlives the remote part, or NULL. */
 	const char *congestion;
 	int resume_ms;			/* 0: default; see pl_remote_resume */
+	int dead_ms;			/* silent so long: lost; 0: default */
 	/* Never NULL; valid until the next pl_remote_update has returned. */
 	const struct pl_registry *registry;
 };
 
 #define PL_REMOTE_RESUME_MS 60000
+#define PL_REMOTE_DEAD_MS 10000
 
 /*
  * A node that the registry doesn't have (yet) can't be reached and reaches
@@ -172,9 +174,9 @@ typedef void pl_remote_region_done(void *arg, int status, const char *text,
  * Answered within some seconds, or timeout_ms where that is less: -ENOENT,
  * -EACCES, -EHOSTUNREACH, -EDQUOT, -ESTALE by done; -EAGAIN: it may be there in
  * a moment. A node that was connected before and is not now is waited for a
- * little longer, up to timeout_ms. With a uid nothing is waited for but the owner's agent: a
- * node that is not connected is -EAGAIN at once. When the owner's region
- * ends later: pl_broker_region_ended(id).
+ * little longer, up to timeout_ms. With a uid nothing is waited for but the
+ * owner's agent: a node that is not connected is -EAGAIN at once. When the
+ * owner's region ends later: pl_broker_region_ended(id).
  */
 int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *o,
 			  pl_remote_region_done *done, void *arg,

@@ -214,6 +214,7 @@ struct pl_remote {
 	uint16_t port;
 	int connections;
 	const char *congestion;
+	int dead_ms;
 	uint64_t resume_ns;
 	const struct pl_registry *registry;
 	struct pl_node self;

@@ -2,8 +2,8 @@
 # tests/system/resume.sh: agents are killed, either or both, at any moment; lanes
 # and regions between their pods go on, and lose, repeat and reorder nothing.
 . "$(dirname "$0")/lib.sh"
+. tests/system/resume.bash
 
-P=$O/tests/system/resume_pods
 KILLS=${KILLS:-8}
 node_add 1
 node_add 2
@@ -16,41 +16,6 @@ reg_add 1 b 10.88.1.11 >/dev/null
 reg_add 2 c 10.88.2.10 >/dev/null
 reg_add 2 d 10.88.2.11 >/dev/null
 
-# run POD AS ARG...: resume_pods in a pod, in the background; its output is in
-# AS.out, its count in AS.n.
-run() {
-	local pod=$1 as=$2
-	shift 2
-	: >"$T/$as.out"
-	PROGRESS=$T/$as.n nsenter --net="/proc/${POD[$pod]}/ns/net" "$P" "$@" \
-		>"$T/$as.out" 2>&1 &
-	CLIENT[$as]=$!
-	PIDS+=("$!")
-}
-# What a program has counted so far.
-count() { od -An -tu8 -N8 "$T/$1.n" | tr -d ' '; }
-moved() { [ "$(count "$1")" -gt "$2" ]; }
-# moves AS...: each of them counts on.
-moves() {
-	local as n
-	for as; do
-		n=$(count "$as")
-		wait_for 30 moved "$as" "$n" || { show; return 1; }
-	done
-}
-show() { (cd "$T" && tail -n +1 -- *.out); tail -n 20 "$T"/n?/agent.log; }
-# ends AS...: told to stop, they end well.
-ends() {
-	local as
-	for as; do
-		kill -USR1 "${CLIENT[$as]}" 2>/dev/null
-		wait_for 60 is_gone "${CLIENT[$as]}" || { show; return 1; }
-		grep -q failed "$T/$as.out" && { show; return 1; }
-		grep -q '^ok' "$T/$as.out" || { show; return 1; }
-	done
-	return 0
-}
-nothing_failed() { ! grep failed "$T"/*.out || { show; false; }; }
 again() {
 	agent_stop "$1" KILL && agent_start "$1"
 }
@@ -58,18 +23,6 @@ both_again() {
 	kill -KILL "${AGENT[1]}" "${AGENT[2]}"
 	wait_for 10 is_gone "${AGENT[1]}" && wait_for 10 is_gone "${AGENT[2]}" &&
 		agent_start 1 && agent_start 2
-}
-# step NAME CMD...: as check, but in this shell, as agents are started.
-step() {
-	local name=$1
-	shift
-	if "$@" >"$T/step" 2>&1; then
-		echo "ok $name"
-	else
-		echo "FAIL $name"
-		sed 's/^/    /' "$T/step"
-		FAILED=1
-	fi
 }
 # Breaks the agents' connections, where the kernel can.
 cut() { in_ns "${NODE[1]}" ss -K dst 10.99.0.2 >/dev/null 2>&1 || true; }

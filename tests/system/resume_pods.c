@@ -5,8 +5,13 @@
  *   talk ADDR N [MS]    N lanes to there, talks on each until SIGUSR1;
  *                       MS: of pause between records
  *   storm ADDR N        N lanes one after the other, a few records on each
+ *   keep                listens on "k", takes one lane and waits for its end
+ *   hold ADDR           a lane to there on which nothing is sent; its end
+ *   pour ADDR           the same, sends for as long as it can
+ *   try WHAT ADDR MS    tries for so long to connect or to open the region
  *   own SIZE            publishes a region "r" until SIGUSR1
  *   read ADDR           follows it until its end
+ *   watch ADDR          the same, without a look at what is in it
  *
  * To talk is to send records both ways: number, length, checksum, bytes of a
  * random number. The first that is lost, repeated, out of order or changed
@@ -23,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -347,6 +353,106 @@ static int cmd_storm(char **arg)
 	return 0;
 }
 
+/* --- lanes that end by themselves ------------------------------------- */
+
+/* Waits in poll, then says how the lane ended for its receiver and sender. */
+static int tell_end(struct pl_lane *l)
+{
+	struct pollfd p = { .fd = pl_lane_fd(l), .events = POLLIN };
+	ssize_t rc = -EAGAIN;
+	char buf[4096];
+
+	while (rc > 0 || rc == -EAGAIN) {
+		if (poll(&p, 1, LIMIT_MS) != 1)
+			return fail("poll", -ETIMEDOUT, NULL);
+		rc = pl_lane_recv(l, buf, sizeof(buf), PL_DONTWAIT);
+	}
+	printf("receive %s\n", rc ? strerrorname_np((int)-rc) : "0");
+	rc = pl_lane_send(l, "x", 1, 0);
+	printf("send %s\n", rc < 0 ? strerrorname_np((int)-rc) : "1");
+	fflush(stdout);
+	pl_lane_close(l);
+	return 0;
+}
+
+static int cmd_keep(char **arg)
+{
+	struct pl_listener *l;
+	struct pl_lane *lane;
+	struct pl_conn *conn;
+	struct pl_err err = { 0 };
+	int rc = pl_open(&conn, &err);
+
+	(void)arg;
+	if (rc == 0)
+		rc = pl_listen(conn, "k", NULL, &l, &err);
+	if (rc < 0)
+		return fail("listen", rc, &err);
+	printf("listening\n");
+	fflush(stdout);
+	rc = pl_accept(l, LIMIT_MS, &lane, &err);
+	if (rc < 0)
+		return fail("accept", rc, &err);
+	printf("taken\n");
+	fflush(stdout);
+	rc = tell_end(lane);
+	pl_unlisten(l);
+	pl_close(conn);
+	return rc;
+}
+
+static int hold(const char *addr, bool pour)
+{
+	static const char bytes[30000];
+	struct pl_lane *lane;
+	struct pl_conn *conn;
+	struct pl_err err = { 0 };
+	int rc = pl_open(&conn, &err);
+
+	if (rc == 0)
+		rc = pl_connect(conn, addr, "k", NULL, &lane, &err);
+	if (rc < 0)
+		return fail("connect", rc, &err);
+	printf("holding\n");
+	fflush(stdout);
+	while (pour && pl_lane_send(lane, bytes, sizeof(bytes), 0) > 0)
+		count_one();
+	rc = tell_end(lane);
+	pl_close(conn);
+	return rc;
+}
+
+static int cmd_hold(char **arg)
+{
+	return hold(arg[0], false);
+}
+
+static int cmd_pour(char **arg)
+{
+	return hold(arg[0], true);
+}
+
+static int cmd_try(char **arg)
+{
+	const int ms = (int)strtol(arg[2], NULL, 10);
+	const struct pl_lane_opts opts = { .connect_timeout_ms = ms };
+	struct pl_region *r;
+	struct pl_lane *lane;
+	struct pl_conn *conn;
+	struct pl_err err = { 0 };
+	int rc = pl_open(&conn, &err);
+
+	if (rc < 0)
+		return fail("open", rc, &err);
+	if (strcmp(arg[0], "region"))
+		rc = pl_connect(conn, arg[1], "s", &opts, &lane, &err);
+	else
+		rc = pl_region_open(conn, arg[1], "r", ms, &r, &err);
+	printf("%s %s\n", rc ? strerrorname_np(-rc) : "0", err.msg);
+	fflush(stdout);
+	return rc < 0;
+}
+
 /* --- regions ---------------------------------------------------------- */
 
 /* Version v fills slot v % SLOTS with itself. */
@@ -452,6 +558,28 @@ static int cmd_read(char **arg)
 	return 0;
 }
 
+static int cmd_watch(char **arg)
+{
+	struct pl_region *r;
+	struct pl_conn *conn;
+	struct pl_err err = { 0 };
+	int rc = pl_open(&conn, &err);
+
+	if (rc == 0)
+		rc = pl_region_open(conn, arg[0], "r", LIMIT_MS, &r, &err);
+	if (rc < 0)
+		return fail("open", rc, &err);
+	printf("watching\n");
+	fflush(stdout);
+	while (rc == 0)
+		rc = pl_region_wait(r, pl_region_version(r) + 1, LIMIT_MS);
+	printf("wait %s\n", strerrorname_np(-rc));
+	fflush(stdout);
+	pl_region_close(r);
+	pl_close(conn);
+	return 0;
+}
+
 /* ---------------------------------------------------------------------- */
 
 static void map_progress(void)
@@ -474,7 +602,9 @@ static const struct {
 } commands[] = {
 	{ "serve", 0, 0, cmd_serve }, { "talk", 2, 1, cmd_talk },
 	{ "storm", 2, 0, cmd_storm }, { "own", 1, 0, cmd_own },
-	{ "read", 1, 0, cmd_read },
+	{ "read", 1, 0, cmd_read },   { "watch", 1, 0, cmd_watch },
+	{ "keep", 0, 0, cmd_keep },   { "hold", 1, 0, cmd_hold },
+	{ "pour", 1, 0, cmd_pour },   { "try", 3, 0, cmd_try },
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,56 @@
+# tests/system/resume.bash: programs of resume_pods in pods, for tests of what
+# they see when agents die or nodes lose each other. After lib.sh.
+#
+#   run POD AS ARG...   resume_pods in a pod, in the background
+#   moves AS...       each of them counts on
+#   ends AS...        told to stop, they end well
+#   nothing_failed    none of them has seen an error so far
+#   step NAME CMD...  as check, but in this shell
+P=$O/tests/system/resume_pods
+# run POD AS ARG...: resume_pods in a pod, in the background; its output is in
+# AS.out, its count in AS.n.
+run() {
+	local pod=$1 as=$2
+	shift 2
+	: >"$T/$as.out"
+	PROGRESS=$T/$as.n nsenter --net="/proc/${POD[$pod]}/ns/net" "$P" "$@" \
+		>"$T/$as.out" 2>&1 &
+	CLIENT[$as]=$!
+	PIDS+=("$!")
+}
+# What a program has counted so far.
+count() { od -An -tu8 -N8 "$T/$1.n" | tr -d ' '; }
+moved() { [ "$(count "$1")" -gt "$2" ]; }
+# moves AS...: each of them counts on.
+moves() {
+	local as n
+	for as; do
+		n=$(count "$as")
+		wait_for 30 moved "$as" "$n" || { show; return 1; }
+	done
+}
+show() { (cd "$T" && tail -n +1 -- *.out); tail -n 20 "$T"/n?/agent.log; }
+# ends AS...: told to stop, they end well.
+ends() {
+	local as
+	for as; do
+		kill -USR1 "${CLIENT[$as]}" 2>/dev/null
+		wait_for 60 is_gone "${CLIENT[$as]}" || { show; return 1; }
+		grep -q failed "$T/$as.out" && { show; return 1; }
+		grep -q '^ok' "$T/$as.out" || { show; return 1; }
+	done
+	return 0
+}
+nothing_failed() { ! grep failed "$T"/*.out || { show; false; }; }
+# step NAME CMD...: as check, but in this shell, as agents are started.
+step() {
+	local name=$1
+	shift
+	if "$@" >"$T/step" 2>&1; then
+		echo "ok $name"
+	else
+		echo "FAIL $name"
+		sed 's/^/    /' "$T/step"
+		FAILED=1
+	fi
+}
