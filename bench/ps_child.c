@@ -175,7 +175,7 @@ struct wait {
 	unsigned int n, ended;
 	struct pollfd *p;		/* 1 + 3 * n */
 	const struct ps_watch *watch;
-	bool failed, interrupted, late;
+	bool failed, interrupted, late, stopped;
 	uint64_t deadline_ns;		/* then all are killed */
 	uint64_t tick_ns;
 };
@@ -250,15 +250,15 @@ static void step(struct wait *w)
 	now = pl_now_ns();
 	if (now >= w->tick_ns) {
 		w->tick_ns = now + PS_TICK_MS * 1000000ull;
-		if (w->watch->tick)
-			w->watch->tick(w->watch->arg);
+		if (w->watch->tick && !w->watch->tick(w->watch->arg))
+			w->stopped = true;
 	}
 	if (now >= w->deadline_ns) {
 		w->late = !w->failed && !w->interrupted;
 		w->deadline_ns = UINT64_MAX;
 		kill_all(w);
 	}
-	if (w->interrupted)
+	if (w->interrupted || w->stopped)
 		kill_all(w);
 }
 
@@ -335,6 +335,8 @@ int ps_children_wait(struct ps_child *c, unsigned int n,
 	free(w.p);
 	if (w.interrupted)
 		return pl_err_set(err, EINTR, "interrupted");
+	if (w.stopped)
+		return pl_err_set(err, ECANCELED, "stopped");
 	bad = culprit(&w);
 	if (bad)
 		return describe(bad, err);

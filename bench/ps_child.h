@@ -38,11 +38,12 @@ struct ps_child {
 
 /*
  * What is watched while children run: SIGINT, SIGTERM and SIGHUP are blocked
- * and arrive at signal_fd. tick (or NULL) is called every PS_TICK_MS.
+ * and arrive at signal_fd. tick (or NULL) is called every PS_TICK_MS; it returns
+ * false when there is no use in going on.
  */
 struct ps_watch {
 	int signal_fd;
-	void (*tick)(void *arg);
+	bool (*tick)(void *arg);
 	void *arg;
 };
 
@@ -57,7 +58,8 @@ int ps_child_start(struct ps_child *c, const char *name, const char *netns,
 /*
  * Wait until all n have ended. One that fails, or timeout_ms, or a signal makes
  * the others end within seconds: by themselves, or else killed. 0 when all of
- * them ended well; err tells which failed first and how. -EINTR: a signal.
+ * them ended well; err tells which failed first and how. -EINTR: a signal;
+ * -ECANCELED: tick said so.
  */
 int ps_children_wait(struct ps_child *c, unsigned int n,
 		     const struct ps_watch *watch, int timeout_ms,

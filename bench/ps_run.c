@@ -131,17 +131,14 @@ static int start_worker(const struct ps_bench *b, const struct ps_case *c,
 #define SAMPLES 4096
 
 struct cpu_log {
-	struct ps_progress *progress;
 	unsigned int n, skip, seen;
 	uint64_t at_ns[SAMPLES], busy_ns[SAMPLES];
 };
 
-static void cpu_sample(void *arg)
+static void cpu_sample(struct cpu_log *l)
 {
-	struct cpu_log *l = arg;
 	unsigned int i;
 
-	ps_progress_draw(l->progress);
 	if (l->seen++ % (l->skip + 1))
 		return;
 	if (l->n == SAMPLES) {
@@ -174,6 +171,22 @@ static double busy_at(const struct cpu_log *l, uint64_t at)
 }
 
 /* --- a run --- */
+
+struct sight {
+	struct ps_bench *b;
+	struct cpu_log *cpu;
+	struct pl_err *dead;		/* of an agent */
+};
+
+/* An agent that has died ends the run: lanes would wait for another one. */
+static bool look(void *arg)
+{
+	struct sight *s = arg;
+
+	ps_progress_draw(&s->b->progress);
+	cpu_sample(s->cpu);
+	return ps_cluster_check(&s->b->cluster, s->dead) == 0;
+}
 
 static int start_all(const struct ps_bench *b, const struct ps_case *c,
 		     struct ps_child *child, struct pl_err *err)
@@ -234,14 +247,14 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 	pl_auto_free struct cpu_log *cpu = calloc(1, sizeof(*cpu));
 	struct ps_watch watch = b->watch;
 	struct ps_outcome out = { 0 };
-	struct pl_err dead;
+	struct pl_err dead = { .code = 0 };
+	struct sight sight = { b, cpu, &dead };
 	int rc;
 
 	if (!cpu)
 		return pl_err_set(err, ENOMEM, "out of memory");
-	cpu->progress = &b->progress;
-	watch.tick = cpu_sample;
-	watch.arg = cpu;
+	watch.tick = look;
+	watch.arg = &sight;
 	rc = start_all(b, c, child, err);
 	if (rc == 0)
 		rc = ps_children_wait(child, n, &watch, timeout_ms(b, c), err);
@@ -253,7 +266,8 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 		ps_outcome_list(b->machine.overlay_congestion,
 				sizeof(b->machine.overlay_congestion),
 				out.congestion);
-	} else if (rc != -EINTR && ps_cluster_check(&b->cluster, &dead) < 0) {
+	} else if (rc != -EINTR && (dead.code ||
+		   ps_cluster_check(&b->cluster, &dead) < 0)) {
 		*err = dead;
 	}
 	ps_outcome_fini(&out);

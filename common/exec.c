@@ -56,7 +56,9 @@ int pl_exec_spawn(const char *path, char **env, int in, int out, pid_t *pid)
 		goto out;
 	sigemptyset(&none);
 	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setpgroup(&attr, 0);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
+				 POSIX_SPAWN_SETPGROUP);
 	posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
 	rc = posix_spawn(pid, path, &fa, &attr, argv, env);

@@ -49,6 +49,25 @@ for t in overlay podlane; do
 	done
 done
 check "nothing is left of killed roles" nothing_left
+# An agent's death is reported at once, by its side of the data path or not.
+kill_agent() {
+	local rc n=$1
+	shift
+	long_run "$@"
+	in_the_middle || { kill -KILL "$RUN"; cat "$T/err"; return 1; }
+	kill -KILL "$(pgrep -P "$RUN" -f "podlaned.* node$n\b")"
+	ended
+	rc=$?
+	[ $rc = 1 ] && grep -q "the agent of node$n was killed by signal 9" \
+		"$T/err"
+}
+for n in 1 2; do
+	check "the agent of node $n is killed, carried" kill_agent $n \
+		--transport podlane --placement cross-node
+	check "the agent of node $n is killed, overlay" kill_agent $n \
+		--transport overlay --placement same-node
+done
+check "nothing is left of killed agents" nothing_left
 interrupt() {
 	local rc
 	long_run --transport podlane --placement same-node
@@ -62,6 +81,22 @@ interrupt() {
 check "interrupted by SIGINT" interrupt INT
 check "interrupted by SIGINT twice" interrupt INT twice
 check "interrupted by SIGTERM" interrupt TERM
+# A terminal sends it to the whole group; only the comparison says so.
+interrupt_group() {
+	local rc
+	set -m
+	long_run --transport podlane --placement same-node
+	set +m
+	in_the_middle || { kill -KILL "$RUN"; cat "$T/err"; return 1; }
+	for _ in $(seq 40); do
+		kill -INT -- "-$RUN" 2>/dev/null || break
+		sleep 0.02
+	done
+	ended
+	rc=$?
+	[ $rc = 130 ] && [ "$(cat "$T/err")" = "ps_throughput: interrupted" ]
+}
+check "interrupted with its group, many times" interrupt_group
 interrupt_early() {
 	long_run --transport podlane
 	sleep "$1"
