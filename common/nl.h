@@ -248,11 +248,13 @@ int pl_nl_fdb_each(struct pl_nl *nl, int index,
 		   struct pl_err *err);
 
 /*
- * Forget the connections that began as packets to this port (of dst; NULL: of
- * any address of family). Returns how many there were.
+ * Forget the connections of the protocol that began as packets to what is
+ * wanted. Returns how many there were.
  */
-int pl_nl_ct_forget(struct pl_nl *nl, int family, const struct pl_addr *dst,
-		    int proto, uint16_t port, struct pl_err *err);
+int pl_nl_ct_forget(struct pl_nl *nl, int family, int proto,
+		    bool (*wanted)(const struct pl_addr *dst, uint16_t port,
+				   void *arg),
+		    void *arg, struct pl_err *err);
 
 /*
  * Whether nftables have this table. family: NFPROTO_... -ENOENT when they do

@@ -10,9 +10,9 @@
 #define MSG(type) (NFNL_SUBSYS_CTNETLINK << 8 | (type))
 
 struct forget {
-	const struct pl_addr *dst;	/* NULL: any */
 	int family, proto;
-	uint16_t port;
+	bool (*wanted)(const struct pl_addr *dst, uint16_t port, void *arg);
+	void *arg;
 	char *found;			/* tuples, each as its attribute is */
 	size_t bytes;
 	bool full;			/* no memory for more */
@@ -31,12 +31,13 @@ static bool matches(const struct forget *f, struct nlattr *tuple)
 	bool v4 = f->family == AF_INET;
 	struct pl_addr dst;
 
-	if (pl_nla_u8(inner(proto, CTA_PROTO_NUM)) != f->proto ||
-	    pl_nla_be16(inner(proto, CTA_PROTO_DST_PORT)) != f->port)
+	if (pl_nla_u8(inner(proto, CTA_PROTO_NUM)) != f->proto)
 		return false;
 	pl_nla_addr(inner(ip, v4 ? CTA_IP_V4_DST : CTA_IP_V6_DST), f->family,
 		    &dst);
-	return dst.family && (!f->dst || pl_addr_equal(f->dst, &dst));
+	return dst.family &&
+	       f->wanted(&dst, pl_nla_be16(inner(proto, CTA_PROTO_DST_PORT)),
+			 f->arg);
 }
 
 static int look_at(const struct nlmsghdr *h, void *arg)
@@ -84,13 +85,15 @@ static int forget_all(struct pl_nl *nl, const struct forget *f,
 	return n;
 }
 
-int pl_nl_ct_forget(struct pl_nl *nl, int family, const struct pl_addr *dst,
-		    int proto, uint16_t port, struct pl_err *err)
+int pl_nl_ct_forget(struct pl_nl *nl, int family, int proto,
+		    bool (*wanted)(const struct pl_addr *dst, uint16_t port,
+				   void *arg),
+		    void *arg, struct pl_err *err)
 {
 	struct nfgenmsg gen = { .nfgen_family = (uint8_t)family,
 				.version = NFNETLINK_V0 };
-	struct forget f = { .dst = dst, .family = family, .proto = proto,
-			    .port = port };
+	struct forget f = { .family = family, .proto = proto, .wanted = wanted,
+			    .arg = arg };
 	struct pl_nlreq r;
 	int rc;
 

@@ -7,14 +7,13 @@
 #include <strings.h>
 
 #include "common/json.h"
-#include "common/log.h"
-#include "common/nl.h"
 #include "common/util.h"
+#include "plugin/port.h"
 
 #define WHERE "runtimeConfig.portMappings[]"
 
 struct mapping {
-	int proto;			/* IPPROTO_... */
+	size_t proto;			/* of protos[] */
 	uint16_t host, pod;		/* ports */
 	struct pl_addr ip;		/* of the node; family 0: any */
 	bool any_ip;			/* of that family */
@@ -33,28 +32,42 @@ bool pl_portmap_wanted(const struct pl_conf *c)
 	return cJSON_IsArray(list) && list->child;
 }
 
-static int read_proto(const cJSON *e, int *proto, struct pl_err *err)
+static const struct {
+	const char *name;
+	int number;
+} protos[] = {
+	{ "tcp", IPPROTO_TCP },
+	{ "udp", IPPROTO_UDP },
+	{ "sctp", IPPROTO_SCTP },
+};
+
+static int read_proto(const cJSON *e, size_t *proto, struct pl_err *err)
 {
-	static const struct {
-		const char *name;
-		int number;
-	} protos[] = {
-		{ "tcp", IPPROTO_TCP },
-		{ "udp", IPPROTO_UDP },
-		{ "sctp", IPPROTO_SCTP },
-	};
-	const char *s = "tcp";
+	const char *s = "";
 
 	if (pl_json_str(e, WHERE, "protocol", &s, err) < 0)
 		return -EINVAL;
 	for (size_t i = 0; i < PL_ARRAY_SIZE(protos); i++) {
-		if (strcasecmp(s, protos[i].name))
+		/* The first one is the default. */
+		if (*s && strcasecmp(s, protos[i].name))
 			continue;
-		*proto = protos[i].number;
+		*proto = i;
 		return 0;
 	}
 	return pl_err_set(err, EINVAL, WHERE ".protocol must be \"tcp\", "
 			  "\"udp\" or \"sctp\", is \"%s\"", s);
+}
+
+/* An IPv4 address in the clothes of an IPv6 one is IPv4, as in Go. */
+static void unwrap(struct pl_addr *a)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	struct pl_addr v4 = { .family = AF_INET };
+
+	if (a->family != AF_INET6 || memcmp(a->bytes, mapped, sizeof(mapped)))
+		return;
+	memcpy(v4.bytes, a->bytes + sizeof(mapped), 4);
+	*a = v4;
 }
 
 static bool all_zero(const struct pl_addr *a)
@@ -83,6 +96,7 @@ static int read_mapping(const cJSON *e, struct mapping *m, struct pl_err *err)
 	if (*ip && pl_addr_parse(ip, &m->ip) < 0)
 		return pl_err_set(err, EINVAL, WHERE ".hostIP must be an "
 				  "address, is \"%s\"", ip);
+	unwrap(&m->ip);
 	m->host = (uint16_t)host;
 	m->pod = (uint16_t)pod;
 	m->any_ip = all_zero(&m->ip);
@@ -107,78 +121,106 @@ int pl_portmap_check(const struct pl_conf *c, struct pl_err *err)
 
 /* --- rules --- */
 
+/*
+ * The node's ports that lead to the pod, a bit for each: so that a thousand in
+ * a row are one rule.
+ */
+struct ports {
+	uint8_t bits[PL_ARRAY_SIZE(protos)][65536 / 8];
+};
+
+static bool has(const uint8_t *bits, unsigned int port)
+{
+	return port <= 65535 && bits[port / 8] & 1u << port % 8;
+}
+
 /* Where packets from there come back only if they seem to be from here. */
-static int add_back(const struct pl_conf *c, const struct mapping *m,
-		    const struct pl_prefix *pod, struct pl_rules *r,
+static int add_back(const struct ports *ports, size_t proto,
+		    const char *family, const char *from, struct pl_rules *r,
 		    struct pl_err *err)
+{
+	const uint8_t *bits = ports->bits[proto];
+	int rc = 0;
+
+	for (unsigned int p = 1, n; rc == 0 && p <= 65535; p += n + 1) {
+		char range[16];
+
+		for (n = 0; has(bits, p + n); n++)
+			;
+		if (!n)
+			continue;
+		snprintf(range, sizeof(range), n > 1 ? "%u-%u" : "%u", p,
+			 p + n - 1);
+		rc = pl_rules_rule(r, PL_RULES_PORTS, err, "meta nfproto %s "
+				   "meta l4proto %d ct original proto-dst %s "
+				   "%smasquerade", family,
+				   protos[proto].number, range, from);
+	}
+	return rc;
+}
+
+static int add_backs(const struct pl_conf *c, const struct ports *ports,
+		     const struct pl_prefix *pod, struct pl_rules *r,
+		     struct pl_err *err)
 {
 	struct pl_prefix net = { pl_prefix_first(pod), pod->len };
 	bool v4 = pod->addr.family == AF_INET;
-	char subnet[PL_PREFIX_STRLEN], from[PL_PREFIX_STRLEN + 40] = "";
+	char ip[INET6_ADDRSTRLEN], verdict[32], subnet[PL_PREFIX_STRLEN];
+	char from[PL_PREFIX_STRLEN + 40] = "";
+	int rc = 0;
 
 	pl_prefix_str(&net, subnet);
 	if (!c->masq_all)
 		snprintf(from, sizeof(from), v4 ? "ip saddr { %s, 127.0.0.0/8 }"
 			 " " : "ip6 saddr %s ", subnet);
-	return pl_rules_rule(r, PL_RULES_PORTS, err,
-			     "meta nfproto %s meta l4proto %d "
-			     "ct original proto-dst %d %smasquerade",
-			     v4 ? "ipv4" : "ipv6", m->proto, m->host, from);
+	for (size_t i = 0; rc == 0 && i < PL_ARRAY_SIZE(protos); i++)
+		rc = add_back(ports, i, v4 ? "ipv4" : "ipv6", from, r, err);
+	if (rc < 0)
+		return rc;
+	if (v4)
+		r->local_to = pod->addr;
+	snprintf(verdict, sizeof(verdict), "jump %s", r->tag);
+	return pl_rules_elem(r, PL_RULES_PORTS, v4 ? "back4" : "back6",
+			     pl_addr_str(&pod->addr, ip), verdict, err);
 }
 
 static int add_mapping(const struct mapping *m, const struct pl_addr *pod,
-		       struct pl_rules *r, struct pl_err *err)
+		       struct ports *ports, struct pl_rules *r,
+		       struct pl_err *err)
 {
-	bool v4 = pod->family == AF_INET;
-	char to[INET6_ADDRSTRLEN], ip[INET6_ADDRSTRLEN], key[80], data[80];
+	struct pl_port p = { .ip = m->ip, .any_ip = m->any_ip,
+			     .proto = (uint8_t)protos[m->proto].number,
+			     .number = m->host };
+	char to[INET6_ADDRSTRLEN], key[PL_PORT_STRLEN], data[80];
 
-	pl_addr_str(pod, to);
-	snprintf(data, sizeof(data), "%s . %d", to, m->pod);
-	if (m->any_ip) {
-		snprintf(key, sizeof(key), "%d . %d", m->proto, m->host);
-		return pl_rules_elem(r, PL_RULES_PORTS, v4 ? "port4" : "port6",
-				     key, data, err);
-	}
-	snprintf(key, sizeof(key), "%s . %d . %d", pl_addr_str(&m->ip, ip),
-		 m->proto, m->host);
-	return pl_rules_elem(r, PL_RULES_PORTS, v4 ? "hostport4" : "hostport6",
-			     key, data, err);
+	p.ip.family = pod->family;
+	ports->bits[m->proto][m->host / 8] |= (uint8_t)(1u << m->host % 8);
+	snprintf(data, sizeof(data), "%s . %d", pl_addr_str(pod, to), m->pod);
+	return pl_rules_elem(r, PL_RULES_PORTS, pl_port_map(&p),
+			     pl_port_key(&p, key), data, err);
 }
 
 /* The pod's address of one family, with all that leads to it. */
 static int map_to(const struct pl_conf *c, const struct pl_prefix *pod,
 		  struct pl_rules *r, struct pl_err *err)
 {
-	bool v4 = pod->addr.family == AF_INET;
-	char ip[INET6_ADDRSTRLEN], verdict[32];
 	const cJSON *list = mappings(c), *e;
-	int rc = 0, n = 0;
+	struct ports ports = { 0 };
+	struct mapping m;
+	int rc, n = 0;
 
 	cJSON_ArrayForEach(e, list) {
-		struct mapping m;
-
 		rc = read_mapping(e, &m, err);
 		if (rc < 0)
 			return rc;
 		if (m.ip.family && m.ip.family != pod->addr.family)
 			continue;
-		rc = add_mapping(&m, &pod->addr, r, err);
-		if (rc == -EEXIST)
-			rc = pl_err_set(err, EINVAL, WHERE " has hostPort %d "
-					"twice, for different ports", m.host);
-		if (rc == 0 && c->snat)
-			rc = add_back(c, &m, pod, r, err);
+		rc = add_mapping(&m, &pod->addr, &ports, r, err);
 		if (rc < 0)
 			return rc;
 		n++;
 	}
-	if (!n || !c->snat)
-		return 0;
-	snprintf(verdict, sizeof(verdict), "jump %s", r->tag);
-	if (v4)
-		r->local_to = pod->addr;
-	return pl_rules_elem(r, PL_RULES_PORTS, v4 ? "back4" : "back6",
-			     pl_addr_str(&pod->addr, ip), verdict, err);
+	return n && c->snat ? add_backs(c, &ports, pod, r, err) : 0;
 }
 
 int pl_portmap_rules(const struct pl_conf *c, const struct pl_result *res,
@@ -197,40 +239,4 @@ int pl_portmap_rules(const struct pl_conf *c, const struct pl_result *res,
 		rc = map_to(c, &ip->addr, r, err);
 	}
 	return rc;
-}
-
-/* --- UDP that is under way --- */
-
-static void flush(struct pl_nl *nl, const struct mapping *m, int family)
-{
-	struct pl_err why;
-	int n;
-
-	if (m->ip.family && m->ip.family != family)
-		return;
-	n = pl_nl_ct_forget(nl, family, m->any_ip ? NULL : &m->ip, m->proto,
-			    m->host, &why);
-	if (n < 0)
-		pl_warn("UDP to port %d that is under way: %s", m->host,
-			why.msg);
-}
-
-void pl_portmap_flush(const struct pl_conf *c)
-{
-	const cJSON *list = mappings(c), *e;
-	struct pl_nl nl = { 0 };
-	struct pl_err why;
-	struct mapping m;
-
-	cJSON_ArrayForEach(e, list) {
-		if (read_mapping(e, &m, &why) < 0 || m.proto != IPPROTO_UDP)
-			continue;
-		if (!nl.sock && pl_nl_open_netfilter(&nl, &why) < 0) {
-			pl_warn("%s", why.msg);
-			return;
-		}
-		flush(&nl, &m, AF_INET);
-		flush(&nl, &m, AF_INET6);
-	}
-	pl_nl_close(&nl);
 }

@@ -26,11 +26,4 @@ int pl_portmap_check(const struct pl_conf *c, struct pl_err *err);
 int pl_portmap_rules(const struct pl_conf *c, const struct pl_result *res,
 		     int ifindex, struct pl_rules *r, struct pl_err *err);
 
-/*
- * Forget what the node knows of UDP to these ports: a sender that does not
- * stop would go on to where it went before, for as long as it sends. Best
- * effort; says so in the log.
- */
-void pl_portmap_flush(const struct pl_conf *c);
-
 #endif

@@ -9,6 +9,7 @@
 
 #include "common/util.h"
 #include "plugin/localnet.h"
+#include "plugin/port.h"
 #include "plugin/rules_work.h"
 
 
@@ -52,15 +53,6 @@ int pl_rules_elem(struct pl_rules *r, enum pl_rules_table table,
 	struct pl_ruleset *s = &r->in[table];
 	struct pl_rules_elem *e;
 
-	for (size_t i = 0; i < s->n_elems; i++) {
-		e = &s->elems[i];
-		if (strcmp(e->set, set) || strcmp(e->key, key))
-			continue;
-		if (!strcmp(e->data, data ? data : ""))
-			return 0;
-		return pl_err_set(err, EEXIST, "%s in %s leads to both %s and "
-				  "%s", key, set, e->data, data);
-	}
 	e = reallocarray(s->elems, s->n_elems + 1, sizeof(*e));
 	if (!e)
 		return pl_err_set(err, ENOMEM, "out of memory");
@@ -72,6 +64,59 @@ int pl_rules_elem(struct pl_rules *r, enum pl_rules_table table,
 		return pl_err_set(err, ENAMETOOLONG, "%s is too long", key);
 	s->n_elems++;
 	return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct pl_rules_elem *x = a, *y = b;
+	int c = strcmp(x->set, y->set);
+
+	return c ? c : strcmp(x->key, y->key);
+}
+
+static int twice(const struct pl_rules_elem *a, const struct pl_rules_elem *b,
+		 struct pl_err *err)
+{
+	char text[PL_PORT_STRLEN];
+	struct pl_port p;
+
+	if (pl_port_read(a->set, a->key, &p))
+		return pl_err_set(err, EINVAL, "hostPort %s is wanted twice, "
+				  "for %s and %s", pl_port_str(&p, text),
+				  a->data, b->data);
+	return pl_err_set(err, EINVAL, "%s in %s leads to both %s and %s",
+			  a->key, a->set, a->data, b->data);
+}
+
+int pl_rules_settle(struct pl_rules *r, struct pl_err *err)
+{
+	for (size_t t = 0; t < PL_RULES_TABLES; t++) {
+		struct pl_ruleset *s = &r->in[t];
+		size_t n = 0;
+
+		if (s->n_elems)
+			qsort(s->elems, s->n_elems, sizeof(*s->elems), by_key);
+		for (size_t i = 0; i < s->n_elems; i++) {
+			struct pl_rules_elem *e = &s->elems[i];
+
+			if (!n || by_key(e, &s->elems[n - 1]))
+				s->elems[n++] = *e;
+			else if (strcmp(e->data, s->elems[n - 1].data))
+				return twice(&s->elems[n - 1], e, err);
+		}
+		s->n_elems = n;
+	}
+	return 0;
+}
+
+const struct pl_rules_elem *pl_ruleset_find(const struct pl_ruleset *s,
+					    const char *set, const char *key)
+{
+	struct pl_rules_elem e = { .set = set };
+
+	if (!s->n_elems || pl_format(e.key, sizeof(e.key), "%s", key) < 0)
+		return NULL;
+	return bsearch(&e, s->elems, s->n_elems, sizeof(e), by_key);
 }
 
 int pl_rules_rule(struct pl_rules *r, enum pl_rules_table table,

@@ -66,16 +66,23 @@ void pl_rules_fini(struct pl_rules *r);
 bool pl_ruleset_wanted(const struct pl_ruleset *s);
 bool pl_rules_empty(const struct pl_rules *r);
 
-/*
- * data NULL: of a set. The same one twice is one; -EEXIST when only the key is
- * the same.
- */
+/* data NULL: of a set. */
 int pl_rules_elem(struct pl_rules *r, enum pl_rules_table table,
 		  const char *set, const char *key, const char *data,
 		  struct pl_err *err);
 int pl_rules_rule(struct pl_rules *r, enum pl_rules_table table,
 		  struct pl_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/*
+ * When all of it is there: the same element twice is one, and one key with two
+ * data is -EINVAL. Elements are sorted by set and key then.
+ */
+int pl_rules_settle(struct pl_rules *r, struct pl_err *err);
+
+/* After that. NULL: none. */
+const struct pl_rules_elem *pl_ruleset_find(const struct pl_ruleset *s,
+					    const char *set, const char *key);
 
 /*
  * Who may own what is in the way. Of an attachment its tag is known and, for

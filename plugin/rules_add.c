@@ -56,10 +56,14 @@ static void make_table(FILE *out, const struct pl_rules *r, size_t t,
 	for (size_t i = 0; i < s->n_elems; i++) {
 		const struct pl_rules_elem *e = &s->elems[i];
 
-		fprintf(out, "create element %s %s %s { %s comment \"%s\"%s%s }"
-			"\n", f, n, e->set, e->key, comment,
+		if (i == 0 || strcmp(e->set, e[-1].set))
+			fprintf(out, "%screate element %s %s %s {",
+				i ? " }\n" : "", f, n, e->set);
+		fprintf(out, " %s comment \"%s\"%s%s,", e->key, comment,
 			*e->data ? " : " : "", e->data);
 	}
+	if (s->n_elems)
+		fputs(" }\n", out);
 }
 
 static void make(struct pl_rules_work *w, const struct pl_rules *r,
@@ -90,14 +94,9 @@ struct clash {
 	struct pl_err *err;
 };
 
-static bool wanted(const struct pl_ruleset *s, const struct pl_rules_item *item)
+static bool wanted(const struct clash *c, const struct pl_rules_item *item)
 {
-	for (size_t i = 0; i < s->n_elems; i++) {
-		if (!strcmp(s->elems[i].set, item->name) &&
-		    !strcmp(s->elems[i].key, item->key))
-			return true;
-	}
-	return false;
+	return pl_ruleset_find(&c->r->in[c->table], item->name, item->key);
 }
 
 static int port_taken(const struct pl_port *p, const char *who,
@@ -130,7 +129,7 @@ static int find_gone(const struct pl_rules_item *item, void *arg)
 	if (!strcmp(item->owner, tag))
 		return pl_rules_tags_put(&c->gone, tag, c->err);
 	if (!pl_port_read(item->name, item->key, &port) ||
-	    !wanted(&c->r->in[c->table], item) ||
+	    !wanted(c, item) ||
 	    is_last(&c->gone, item->owner))
 		return 0;
 	if (!*item->owner || c->others->alive(item->owner, item->who,
@@ -149,7 +148,7 @@ static int write_claims(const struct pl_rules_item *item, void *arg)
 
 	if (item->kind == PL_RULES_ELEM &&
 	    !pl_port_read(item->name, item->key, &port) &&
-	    wanted(&c->r->in[c->table], item) &&
+	    wanted(c, item) &&
 	    !pl_rules_tags_have(&c->gone, item->owner))
 		fprintf(c->w->out, "delete element %s %s %s { %s }\n",
 			d->family, d->name, item->name, item->key);
@@ -176,6 +175,17 @@ static int clear(struct clash *c, struct pl_err *err)
 
 /* --- */
 
+static void expect(struct pl_rules_work *w, const struct pl_rules *r)
+{
+	const struct pl_ruleset *s = &r->in[PL_RULES_PORTS];
+	struct pl_port p;
+
+	for (size_t i = 0; i < s->n_elems; i++) {
+		if (pl_port_read(s->elems[i].set, s->elems[i].key, &p))
+			pl_udp_add(&w->udp, &p);
+	}
+}
+
 static int add(struct pl_rules_work *w, const struct pl_rules *r,
 	       const struct pl_attach *at, const struct pl_rules_others *others,
 	       const struct pl_localnet *l, struct pl_err *err)
@@ -183,6 +193,7 @@ static int add(struct pl_rules_work *w, const struct pl_rules *r,
 	struct clash c = { .w = w, .r = r, .others = others, .err = err };
 	int rc;
 
+	expect(w, r);
 	make(w, r, at, l);
 	rc = pl_rules_run(w, err);
 	if (rc != -EEXIST)

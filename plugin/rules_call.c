@@ -53,7 +53,7 @@ static int build(const struct pl_call *c, const struct pl_result *res,
 		rc = mac_rules(res, ifindex, r, err);
 	if (rc == 0 && pl_portmap_wanted(&c->conf))
 		rc = pl_portmap_rules(&c->conf, res, ifindex, r, err);
-	return rc;
+	return rc == 0 ? pl_rules_settle(r, err) : rc;
 }
 
 /* --- who else is there --- */
@@ -115,11 +115,8 @@ int pl_rules_make(const struct pl_call *c, const struct pl_result *res,
 	struct pl_rules r;
 	int rc = build(c, res, c->conf.prev != NULL, &r, err);
 
-	if (rc == 0 && !pl_rules_empty(&r)) {
+	if (rc == 0 && !pl_rules_empty(&r))
 		rc = pl_rules_add(&r, &c->at, &others, err);
-		if (rc == 0 && pl_portmap_wanted(&c->conf))
-			pl_portmap_flush(&c->conf);
-	}
 	pl_rules_fini(&r);
 	return rc;
 }

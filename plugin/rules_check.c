@@ -21,13 +21,10 @@ struct seen {
 static bool is_elem(const struct pl_ruleset *s,
 		    const struct pl_rules_item *item)
 {
-	for (size_t i = 0; i < s->n_elems; i++) {
-		if (!strcmp(s->elems[i].set, item->name) &&
-		    !strcmp(s->elems[i].key, item->key) &&
-		    !strcmp(s->elems[i].data, item->data))
-			return true;
-	}
-	return false;
+	const struct pl_rules_elem *e = pl_ruleset_find(s, item->name,
+							item->key);
+
+	return e && !strcmp(e->data, item->data);
 }
 
 static int see(const struct pl_rules_item *item, void *arg)

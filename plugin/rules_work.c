@@ -91,6 +91,10 @@ void pl_rules_end(struct pl_rules_work *w)
 	pl_nl_close(&w->nl);
 	end_script(w);
 	pl_close_fd(&w->lock);
+	/* Without the lock: there may be a million connections. */
+	if (w->done)
+		pl_udp_forget(&w->udp);
+	pl_udp_fini(&w->udp);
 }
 
 static int load(struct pl_rules_work *w, struct pl_err *err)
@@ -109,6 +113,7 @@ int pl_rules_run(struct pl_rules_work *w, struct pl_err *err)
 		pl_localnet_close_all();
 	if (rc == 0 && w->script_bytes)
 		rc = pl_nft_run(w->nft, w->script, err);
+	w->done = rc == 0;
 	end_script(w);
 	return rc;
 }
@@ -182,6 +187,18 @@ static int is_others(const struct pl_rules_item *item, void *arg)
 	       !pl_rules_tags_have(d->owners, item->owner);
 }
 
+static int drop_udp(const struct pl_rules_item *item, void *arg)
+{
+	struct drop *d = arg;
+	struct pl_port p;
+
+	if (item->kind == PL_RULES_ELEM &&
+	    pl_rules_tags_have(d->owners, item->owner) &&
+	    pl_port_read(item->name, item->key, &p))
+		pl_udp_add(&d->w->udp, &p);
+	return 0;
+}
+
 static int drop_item(const struct pl_rules_item *item, void *arg)
 {
 	struct drop *d = arg;
@@ -224,6 +241,7 @@ int pl_rules_drop(struct pl_rules_work *w, const struct pl_rules_tags *owners,
 
 		if (!w->list[t])
 			continue;
+		pl_rules_each(w->list[t], drop_udp, &d);
 		if (!empty || pl_rules_each(w->list[t], is_others, &d)) {
 			pl_rules_each(w->list[t], drop_item, &d);
 			if (t == PL_RULES_PORTS)

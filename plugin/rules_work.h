@@ -14,6 +14,7 @@
 #include "plugin/nft.h"
 #include "plugin/rules.h"
 #include "plugin/rules_tables.h"
+#include "plugin/udp.h"
 
 struct pl_rules_work {
 	int lock;
@@ -25,6 +26,8 @@ struct pl_rules_work {
 	size_t script_bytes;
 	FILE *out;			/* writes script */
 	bool close_localnet;		/* before it runs */
+	struct pl_udp udp;		/* to these ports is forgotten */
+	bool done;			/* a script has been run */
 };
 
 /* Also after a failure pl_rules_end is to be called. */

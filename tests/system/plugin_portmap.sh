@@ -147,6 +147,33 @@ check same-twice-is-one pl ADD "$B" c eth1 \
 	"$(maps "9 80 tcp" "9 80 tcp 0.0.0.0")"
 pl DEL "" c eth1
 
+# Addresses as Go reads them; protocols without a name.
+check mapped-and-unnamed pl ADD "$B" c eth1 \
+	"$(maps "8099 80 tcp ::ffff:192.0.2.1") | .runtimeConfig.portMappings +=
+	[{\"hostPort\":8098,\"containerPort\":80,\"protocol\":\"\"}]"
+check mapped-and-unnamed-rules eval 'rules | grep "192.0.2.1 . tcp . 8099" &&
+	rules | grep "tcp . 8098"'
+pl DEL "" c eth1
+
+# Every port that there is, by every protocol: three rules for each family.
+all_ports() {
+	local p
+	for p in tcp udp sctp; do
+		jq -cn --arg p $p '[range(1; 65536) | {hostPort: .,
+			containerPort: ., protocol: $p, hostIP: "192.0.2.3"}]'
+	done | jq -cs 'add' >"$T/all_ports"
+	printf '%s' "$NET" | jq -c --slurpfile m "$T/all_ports" \
+		'.runtimeConfig.portMappings = $m[0]' |
+		cni 1 ADD "$B" c eth1 >"$T/o" || { cat "$T/o"; return 1; }
+	printf '%s' "$NET" | jq -c --slurpfile m "$T/all_ports" --slurpfile r \
+		"$T/o" '.runtimeConfig.portMappings = $m[0] |
+		.prevResult = $r[0]' | cni 1 CHECK "$B" c eth1
+}
+check all-ports all_ports
+check all-ports-few-rules eval '[ "$(rules | grep -c "1-65535.*masq")" = 3 ]'
+check all-ports-del pl DEL "" c eth1
+check all-ports-others-stay seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
+
 # The end.
 check del pl DEL "" a
 check del-again pl DEL "" a
@@ -222,6 +249,26 @@ stream() { # ADD of that pod while packets come from one port of a client
 	return $rc
 }
 check udp-stream stream "$A" "$B"
+# What is known of it goes with the mapping, too: the address may soon be
+# another pod's. What the node forwards to the same port of others stays.
+known() { host grep -q "^[^ ]* *[0-9]* *udp .*$1" /proc/net/nf_conntrack; }
+RES=$(pl ADD "$A" u1 eth0 "$(maps "8090 80 udp" "8091 80 udp 192.0.2.1")")
+a4=$(printf '%s' "$RES" | jq -r '.ips[0].address' | cut -d/ -f1)
+pl ADD "$B" u2 >/dev/null
+for port in 8090 8091; do
+	check "udp-$port" seen_as 192.0.2.2 "$OUTSIDE" udp 192.0.2.1 $port
+	in_ns "$B" bash -c "echo >/dev/udp/192.0.2.2/$port"
+	check "udp-$port-known" eval 'known "dport=$port.*src=$a4" &&
+		known "dst=192.0.2.2 .*dport=$port"'
+done
+pl ADD "$B" u3 eth1 "$(maps "8099 80 udp")" >/dev/null
+pl DEL "" u1
+for port in 8090 8091; do
+	check "udp-$port-forgotten" eval '! known "dport=$port.*src=$a4"'
+	check "udp-$port-forwarded-stays" known "dst=192.0.2.2 .*dport=$port"
+done
+pl DEL "" u3 eth1
+pl DEL "" u2
 
 # Behind the reference bridge plugin.
 ref='{"cniVersion":"1.0.0","name":"net","type":"bridge","bridge":"ref0",
