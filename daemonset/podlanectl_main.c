@@ -11,6 +11,7 @@
 #include "common/util.h"
 #include "daemonset/ctl_ipam.h"
 #include "daemonset/ctl_table.h"
+#include "daemonset/ctl_watch.h"
 #include "daemonset/opts.h"
 #include "ipam/ipam.h"
 
@@ -21,6 +22,7 @@ struct options {
 	const char *data_dir;
 	const char *network;
 	bool json;
+	bool watch;
 	bool version;
 };
 
@@ -39,6 +41,22 @@ static int set_output(void *conf, const char *value, struct pl_err *err)
 		return pl_err_set(err, EINVAL, "--output must be table or "
 				  "json, not '%s'", value);
 	((struct options *)conf)->json = json;
+	return 0;
+}
+
+static int set_json(void *conf, const char *value, struct pl_err *err)
+{
+	(void)value;
+	(void)err;
+	((struct options *)conf)->json = true;
+	return 0;
+}
+
+static int set_watch(void *conf, const char *value, struct pl_err *err)
+{
+	(void)value;
+	(void)err;
+	((struct options *)conf)->watch = true;
 	return 0;
 }
 
@@ -68,6 +86,9 @@ static const struct pl_opt opts[] = {
 	{ "run-dir", 0, "DIR", "the agent's (" PL_AGENT_RUN_DIR ")",
 	  set_run_dir },
 	{ "output", 'o', "FORMAT", "table or json", set_output },
+	{ "json", 0, NULL, "the same as -o json", set_json },
+	{ "watch", 0, NULL, "lanes: show rates, each second, or as often as a "
+	  "number after it says", set_watch },
 	{ "data-dir", 0, "DIR", "ipam: where the reservations are "
 	  "(" PL_IPAM_DATA_DIR ")", set_data_dir },
 	{ "network", 0, "NAME", "ipam: this network only", set_network },
@@ -266,6 +287,32 @@ static int run_ipam(const struct options *o, int n_words, char **words)
 	return rc == -EINVAL ? 2 : rc != 0;
 }
 
+/* The word after it, if there is one, is a number of seconds. */
+static int run_watch(const struct options *o, int n_words, char **words)
+{
+	uint32_t ms = 1000;
+	struct pl_err err = { 0 };
+	char path[256];
+	int rc = pl_format(path, sizeof(path), "%s/%s", o->run_dir,
+			   PL_AGENT_SOCKET);
+
+	if (rc < 0)
+		rc = pl_err_set(&err, -rc, "--run-dir is too long");
+	else if (strcmp(words[0], "lanes"))
+		rc = pl_err_set(&err, EINVAL, "--watch is for lanes only");
+	else if (n_words > 2)
+		rc = pl_err_set(&err, EINVAL, "unexpected word '%s'", words[2]);
+	else if (n_words == 2)
+		rc = pl_watch_interval(words[1], &ms, &err);
+	else
+		rc = 0;
+	if (rc < 0) {
+		fprintf(stderr, "podlanectl: %s\n", err.msg);
+		return 2;
+	}
+	return pl_watch_lanes(path, ms, o->json, &err) < 0 ? fail(o, &err) : 0;
+}
+
 static int complain(const char *what, const char *word)
 {
 	fprintf(stderr, "podlanectl: %s '%s'\n", what, word);
@@ -276,6 +323,8 @@ static int run(const struct options *o, int n_words, char **words)
 {
 	struct pl_err err = { 0 };
 
+	if (o->watch)
+		return run_watch(o, n_words, words);
 	if (!strcmp(words[0], "ipam"))
 		return run_ipam(o, n_words - 1, words + 1);
 	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++) {

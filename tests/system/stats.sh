@@ -91,6 +91,91 @@ check "so are sums" pod_has 1 a '.sent.bytes >= 4.6e18'
 check "others' are as before" pod_has 1 b '.sent.messages == 100'
 kill "${CLIENT[hold]}"
 
+# --- rates --------------------------------------------------------------------
+
+prog b srv2 "$ECHO" serve chat
+chatting() { pod_has 1 b '.listeners >= 1'; }
+wait_for 10 chatting
+prog a chat "$PODS" chat 10.88.1.11 chat 1000 1
+soon chat started
+CTL=$O/daemonset/podlanectl
+# Runs until it is killed, or its reader has gone.
+watch() { # AS ARG...
+	local as=$1
+	shift
+	"$CTL" --run-dir "$T/n1/run" lanes --watch 0.2 "$@" >"$T/$as.out" \
+		2>"$T/$as.err" &
+	CLIENT[$as]=$!
+	PIDS+=("$!")
+}
+ended() { # AS SIGNAL STATUS
+	kill "-$2" "${CLIENT[$1]}"
+	wait "${CLIENT[$1]}"
+	[ $? = "$3" ]
+}
+lines() { [ "$(grep -c . "$T/$1.out")" -ge "$2" ]; }
+watch json --json
+wait_for 10 lines json 3
+ended json INT 0
+check "SIGINT ends it well" [ $? = 0 ]
+rated() {
+	jq -se 'length >= 3 and all(.seconds >= 0.2 and (.lanes | length == 1 and
+		(.[0] | .fromPod == "default/a" and .toPod == "default/b" and
+		.service == "chat" and .sentBytesPerSecond > 0 and
+		.sentMessagesPerSecond > 0 and .receivedBytesPerSecond > 0 and
+		.receivedMessagesPerSecond > 0 and (.sentBytesPerSecond /
+		.sentMessagesPerSecond | . > 999 and . < 1001))))' "$T/json.out" ||
+		{ cat "$T/json.out"; return 1; }
+}
+check "a document for each interval" rated
+watch table
+wait_for 10 lines table 6
+ended table TERM 0
+check "SIGTERM, too" [ $? = 0 ]
+check "a table" grep -q 'default/a  default/b  chat' "$T/table.out"
+check "without a terminal's codes" says 1 "" grep -q "$(printf '\033')" "$T/table.out"
+screen() {
+	timeout -s INT 3 script -qec "$CTL --run-dir $T/n1/run lanes --watch 0.2" \
+		/dev/null </dev/null >"$T/screen.out" 2>&1
+	grep -q "$(printf '\033')\[H.*rates over" "$T/screen.out" &&
+		grep -q 'default/a  default/b' "$T/screen.out" ||
+		{ od -c "$T/screen.out" | head -20; return 1; }
+}
+if command -v script >/dev/null; then
+	check "a terminal is drawn anew" screen
+else
+	skip "a terminal is drawn anew" "there is no script(1)"
+fi
+one_line() { # of one that would go on for ever
+	timeout 10 bash -o pipefail -c '"$0" --run-dir "$1" lanes --watch 0.1 \
+		--json | head -n 1 >"$2"' "$CTL" "$T/n1/run" "$T/head.out" &&
+		jq -e '.lanes | length == 1' "$T/head.out"
+}
+check "a reader that goes ends it well" one_line
+watch restart --json
+wait_for 10 lines restart 1
+agent_stop 1 KILL
+errors() { grep -q '"error"' "$T/restart.out"; }
+check "an agent that is away is said" wait_for 10 errors
+agent_start 1 || exit 1
+shown() { has 1 lanes 'length == 1'; }
+wait_for 20 shown
+# The last line, which is whole, has rates of the lane again.
+rates_again() {
+	jq -se 'last | .lanes | length == 1 and .[0].sentBytesPerSecond > 0' \
+		"$T/restart.out"
+}
+check "the next one's rates are shown" wait_for 10 rates_again
+check "it was said once" [ "$(grep -c 'waiting for it' "$T/restart.err")" = 1 ]
+ended restart INT 0
+check "and it ends well" [ $? = 0 ]
+check "no agent at first" says 1 "is podlaned running" \
+	"$CTL" --run-dir "$T/none" lanes --watch
+check "a wrong interval" says 2 "0.1 to 3600" ctl 1 lanes --watch soon
+check "not for pods" says 2 "lanes only" ctl 1 pods --watch
+stop chat
+kill "${CLIENT[srv2]}"
+
 # --- between nodes ----------------------------------------------------------
 
 prog c far "$ECHO" serve far

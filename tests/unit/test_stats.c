@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "common/json.h"
+#include "daemonset/ctl_watch.h"
 #include "daemonset/stats.h"
 #include "tests/unit/lane_pair.h"
 
@@ -232,6 +233,73 @@ static void carried(void **state)
 	assert_true(number(j, "resumes") == 2);
 }
 
+/* --- rates ---------------------------------------------------------------- */
+
+#define LANE(id, from, sent, received) \
+	"{\"id\":" #id ",\"from\":\"" from "\",\"to\":\"b\"," \
+	"\"service\":\"s\",\"sentBytes\":" #sent "," \
+	"\"sentMessages\":" #sent ",\"receivedBytes\":" #received "}"
+
+static const cJSON *lane(const cJSON *list, int id)
+{
+	const cJSON *l;
+
+	cJSON_ArrayForEach(l, list)
+		if (number(l, "id") == id)
+			return l;
+	fail();
+	return NULL;
+}
+
+static bool has(const cJSON *j, const char *key)
+{
+	return cJSON_HasObjectItem(j, key);
+}
+
+static void rates(void **state)
+{
+	pl_auto_json *before = cJSON_Parse(
+		"[" LANE(1, "a", 100, 10) "," LANE(2, "a", 0, 0) ","
+		LANE(3, "a", 900, 900) "," LANE(4, "a", 5, 5) "]");
+	pl_auto_json *now = cJSON_Parse(
+		"[" LANE(1, "a", 300, 10) "," LANE(2, "a", 8000, 2000) ","
+		LANE(3, "x", 999, 999) "," LANE(4, "a", 4, 25) ","
+		LANE(5, "a", 77, 77) "]");
+
+	(void)state;
+	pl_watch_rates(now, before, 2);
+	assert_int_equal(cJSON_GetArraySize(now), 5);
+	assert_true(number(lane(now, 1), "sentBytesPerSecond") == 100);
+	assert_true(number(lane(now, 1), "sentMessagesPerSecond") == 100);
+	assert_true(number(lane(now, 1), "receivedBytesPerSecond") == 0);
+	assert_true(number(lane(now, 2), "receivedBytesPerSecond") == 1000);
+	/* Not counted; another one of this number; backwards; new. */
+	assert_false(has(lane(now, 1), "receivedMessagesPerSecond"));
+	assert_false(has(lane(now, 3), "sentBytesPerSecond"));
+	assert_false(has(lane(now, 4), "sentBytesPerSecond"));
+	assert_true(number(lane(now, 4), "receivedBytesPerSecond") == 10);
+	assert_false(has(lane(now, 5), "sentBytesPerSecond"));
+	/* The fastest first. */
+	assert_true(number(cJSON_GetArrayItem(now, 0), "id") == 2);
+	assert_true(number(cJSON_GetArrayItem(now, 1), "id") == 1);
+	pl_watch_rates(now, NULL, 1);
+}
+
+static void intervals(void **state)
+{
+	static const char *const wrong[] = { "", "0", "0.05", "-1", "nan",
+					     "inf", "1x", "3601", "1e99" };
+	uint32_t ms = 0;
+
+	(void)state;
+	assert_int_equal(pl_watch_interval("0.5", &ms, NULL), 0);
+	assert_int_equal(ms, 500);
+	assert_int_equal(pl_watch_interval("3600", &ms, NULL), 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		assert_int_equal(pl_watch_interval(wrong[i], &ms, NULL),
+				 -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +311,8 @@ int main(void)
 		cmocka_unit_test(read_hostile),
 		cmocka_unit_test(pod_sums),
 		cmocka_unit_test(carried),
+		cmocka_unit_test(rates),
+		cmocka_unit_test(intervals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
