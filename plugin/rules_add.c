@@ -40,25 +40,32 @@ static void make_comment(const struct pl_attach *at, const char *tag, char *buf)
 	}
 }
 
-static void make_table(FILE *out, const struct pl_rules *r, size_t t,
-		       const char *comment)
+void pl_rules_write(FILE *out, const struct pl_rules *r, size_t t)
 {
 	const struct pl_rules_def *d = &pl_rules_defs[t];
 	const struct pl_ruleset *s = &r->in[t];
-	const char *f = d->family, *n = d->name;
 
 	fputs(d->script, out);
 	if (s->n_rules)
-		fprintf(out, "create chain %s %s %s\n", f, n, r->tag);
+		fprintf(out, "create chain %s %s %s\n", d->family, d->name,
+			r->tag);
 	for (size_t i = 0; i < s->n_rules; i++)
-		fprintf(out, "add rule %s %s %s %s\n", f, n, r->tag,
-			s->rules[i]);
+		fprintf(out, "add rule %s %s %s %s\n", d->family, d->name,
+			r->tag, s->rules[i]);
+}
+
+static void write_elems(FILE *out, const struct pl_rules *r, size_t t,
+			const char *comment)
+{
+	const struct pl_rules_def *d = &pl_rules_defs[t];
+	const struct pl_ruleset *s = &r->in[t];
+
 	for (size_t i = 0; i < s->n_elems; i++) {
 		const struct pl_rules_elem *e = &s->elems[i];
 
 		if (i == 0 || strcmp(e->set, e[-1].set))
 			fprintf(out, "%screate element %s %s %s {",
-				i ? " }\n" : "", f, n, e->set);
+				i ? " }\n" : "", d->family, d->name, e->set);
 		fprintf(out, " %s comment \"%s\"%s%s,", e->key, comment,
 			*e->data ? " : " : "", e->data);
 	}
@@ -74,8 +81,10 @@ static void make(struct pl_rules_work *w, const struct pl_rules *r,
 
 	make_comment(at, r->tag, comment);
 	for (size_t t = 0; t < PL_RULES_TABLES; t++) {
-		if (pl_ruleset_wanted(&r->in[t]))
-			make_table(w->out, r, t, comment);
+		if (!pl_ruleset_wanted(&r->in[t]))
+			continue;
+		pl_rules_write(w->out, r, t);
+		write_elems(w->out, r, t, comment);
 	}
 	/* Again, if it is there: who has deleted it did not close the link. */
 	if (l->index)

@@ -94,14 +94,9 @@ static const char mac[] =
 	"iifname . ether saddr != @macs drop\n";
 
 const struct pl_rules_def pl_rules_defs[PL_RULES_TABLES] = {
-	[PL_RULES_MASQ] = { "inet", "podlane_masq", NFPROTO_INET, masq,
-			    { { "postrouting", 2 } } },
-	[PL_RULES_PORTS] = { "inet", "podlane_ports", NFPROTO_INET, ports,
-			     { { "hostports", 4 }, { "prerouting", 1 },
-			       { "output", 2 }, { "postrouting", 2 },
-			       { "martians", 2 } } },
-	[PL_RULES_MAC] = { "bridge", "podlane_mac", NFPROTO_BRIDGE, mac,
-			   { { "prerouting", 1 } } },
+	[PL_RULES_MASQ] = { "inet", "podlane_masq", NFPROTO_INET, masq },
+	[PL_RULES_PORTS] = { "inet", "podlane_ports", NFPROTO_INET, ports },
+	[PL_RULES_MAC] = { "bridge", "podlane_mac", NFPROTO_BRIDGE, mac },
 };
 
 /* --- reading --- */

@@ -9,20 +9,11 @@
 
 #include "plugin/rules.h"
 
-#define PL_RULES_CHAINS 8		/* at most, with the end */
-
-struct pl_rules_chain {
-	const char *name;
-	unsigned int rules;
-};
-
 struct pl_rules_def {
 	const char *family, *name;
 	int nfproto;
 	/* Makes the table, or makes it right: may be run at any time. */
 	const char *script;
-	/* What CHECK wants to see; a name of NULL ends it. */
-	const struct pl_rules_chain chains[PL_RULES_CHAINS];
 };
 
 extern const struct pl_rules_def pl_rules_defs[PL_RULES_TABLES];

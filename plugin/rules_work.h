@@ -46,6 +46,9 @@ int pl_rules_list(struct pl_rules_work *w, struct pl_err *err);
 /* Run the script that was written to out, and end it. */
 int pl_rules_run(struct pl_rules_work *w, struct pl_err *err);
 
+/* Write what makes the table and the attachment's rules; not its elements. */
+void pl_rules_write(FILE *out, const struct pl_rules *r, size_t table);
+
 /*
  * Write what deletes all that the owners have, who are sorted. empty: a table
  * in which nobody else has anything goes, and what it guarded is no longer

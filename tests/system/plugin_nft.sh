@@ -72,6 +72,39 @@ check check-base eval 'host nft flush chain inet podlane_masq postrouting &&
 	code 104 prev'
 pl ADD "$B" b eth0 "$masq" >/dev/null
 check next-add-repairs prev
+# One rule in the place of another, one more, one that never matches.
+pl DEL "" b
+found() { host nft "$@" && code 104 prev; }
+spoiled() { # NAME NFT...: a change that CHECK finds and the next ADD mends
+	local name=$1
+	shift
+	check "check-$name" found "$@"
+	pl ADD "$B" b eth0 "$all | .runtimeConfig.portMappings = [{
+		\"hostPort\":7,\"containerPort\":7}]" >/dev/null
+	check "check-$name-mended" prev
+	pl DEL "" b
+}
+handle() { host nft -a list chain $1 | sed -n "s/.*$2.*# handle //p" | head -1; }
+own=$(rules | grep -o 'pl[0-9a-v]* pl[0-9a-v]* net/a' | head -1 | cut -d' ' -f1)
+spoiled replaced replace rule inet podlane_masq postrouting handle \
+	"$(handle 'inet podlane_masq postrouting' @from4)" ip daddr vmap @from4
+spoiled one-more insert rule inet podlane_ports hostports accept
+spoiled dormant add table inet podlane_masq '{ flags dormant; }'
+spoiled guard flush chain inet podlane_ports martians
+spoiled mac flush chain bridge podlane_mac prerouting
+spoiled order replace rule bridge podlane_mac prerouting handle \
+	"$(handle 'bridge podlane_mac prerouting' guarded)" iifname @guarded \
+	iifname . ether saddr @macs drop
+check check-own-rule-replaced eval 'host nft replace rule inet podlane_masq \
+	$own handle "$(handle "inet podlane_masq $own" 10.77)" accept &&
+	code 104 prev'
+check check-set-gone eval 'host nft delete element bridge podlane_mac guarded \
+	"{ $own }" && code 104 prev'
+pl DEL "" a
+RES=$(pl ADD "$A" a eth0 "$all")
+check check-localnet-element eval 'host nft flush set inet podlane_ports \
+	localnet && code 104 prev'
+pl ADD "$B" b eth0 "$masq" >/dev/null
 from() { host nft "$1" element inet podlane_masq from6 "{ $(address 1 \
 	<(echo "$RES")) $2 }"; }
 check check-no-element eval 'from delete "" && code 104 prev'
