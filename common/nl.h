@@ -122,6 +122,12 @@ int pl_nl_link_set(struct pl_nl *nl, int index, int master, uint32_t mtu,
 /* Of mask's IFF_... flags, set those in flags and clear the others. */
 int pl_nl_link_flags(struct pl_nl *nl, int index, unsigned int mask,
 		     unsigned int flags, struct pl_err *err);
+/*
+ * Bring it up, with the sysctl net.ipv4.conf.LINK.arp_notify on: without a walk
+ * through /proc/sys, which gets longer with each namespace that has a link of
+ * that name.
+ */
+int pl_nl_link_up_notify(struct pl_nl *nl, int index, struct pl_err *err);
 /* Set these of a port; the others stay. */
 int pl_nl_port_set(struct pl_nl *nl, int index, unsigned int flags,
 		   struct pl_err *err);

@@ -2,7 +2,9 @@
 #include "common/nl_internal.h"
 
 #include <linux/if_link.h>
+#include <linux/ip.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 
 #include "common/util.h"
 
@@ -19,6 +21,28 @@ int pl_nl_link_flags(struct pl_nl *nl, int index, unsigned int mask,
 	rc = pl_nl_ack(nl, &r, err);
 	if (rc < 0)
 		pl_err_prefix(err, "cannot change flags of link %d", index);
+	return rc;
+}
+
+int pl_nl_link_up_notify(struct pl_nl *nl, int index, struct pl_err *err)
+{
+	struct ifinfomsg ifi = { .ifi_index = index, .ifi_flags = IFF_UP,
+				 .ifi_change = IFF_UP };
+	struct nlattr *families, *inet, *conf;
+	struct pl_nlreq r;
+	int rc;
+
+	pl_nlreq_init(&r, RTM_NEWLINK, 0, &ifi, sizeof(ifi));
+	families = pl_nlreq_nest(&r, IFLA_AF_SPEC);
+	inet = pl_nlreq_nest(&r, AF_INET);
+	conf = pl_nlreq_nest(&r, IFLA_INET_CONF);
+	pl_nlreq_u32(&r, IPV4_DEVCONF_ARP_NOTIFY, 1);
+	pl_nlreq_unnest(&r, conf);
+	pl_nlreq_unnest(&r, inet);
+	pl_nlreq_unnest(&r, families);
+	rc = pl_nl_ack(nl, &r, err);
+	if (rc < 0)
+		pl_err_prefix(err, "cannot bring link %d up", index);
 	return rc;
 }
 

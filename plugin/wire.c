@@ -163,35 +163,32 @@ static bool has_family(const struct pl_result *r, int family)
 /*
  * Some runtimes make pods without IPv6 and expect the plugin to turn it on.
  * Without enabledad no address waits, the link-local one neither. What is
- * announced is asked for by pl_wire_announce.
+ * announced, here and by arp_notify, is asked for by pl_wire_announce.
  */
-static const struct pod_sysctl {
-	int family;
+static const struct ipv6_sysctl {
 	const char *link;	/* NULL: the pod's interface */
 	const char *name;
 	char value, value_dad;	/* with enabledad; 0: leave it */
-} pod_sysctls[] = {
-	{ AF_INET, NULL, "arp_notify", '1', '1' },
-	{ AF_INET6, "lo", "disable_ipv6", '0', '0' },
-	{ AF_INET6, NULL, "disable_ipv6", '0', '0' },
-	{ AF_INET6, NULL, "ndisc_notify", '1', '1' },
-	{ AF_INET6, NULL, "accept_dad", '0', '1' },
+} ipv6_sysctls[] = {
+	{ "lo", "disable_ipv6", '0', '0' },
+	{ NULL, "disable_ipv6", '0', '0' },
+	{ NULL, "ndisc_notify", '1', '1' },
+	{ NULL, "accept_dad", '0', '1' },
 	/* Else a hairpin's echo of a probe counts as an answer. */
-	{ AF_INET6, NULL, "enhanced_dad", 0, '1' },
+	{ NULL, "enhanced_dad", 0, '1' },
 };
 
-static int set_pod_sysctls(const char *ifname, const struct pl_conf *c,
-			   const struct pl_result *r, struct pl_err *err)
+static int set_ipv6_sysctls(const char *ifname, const struct pl_conf *c,
+			    struct pl_err *err)
 {
-	for (size_t i = 0; i < PL_ARRAY_SIZE(pod_sysctls); i++) {
-		const struct pod_sysctl *s = &pod_sysctls[i];
+	for (size_t i = 0; i < PL_ARRAY_SIZE(ipv6_sysctls); i++) {
+		const struct ipv6_sysctl *s = &ipv6_sysctls[i];
 		char value = c->dad ? s->value_dad : s->value;
 		char path[96];
 
-		if (!value || !has_family(r, s->family))
+		if (!value)
 			continue;
-		snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/%s",
-			 s->family == AF_INET6 ? "ipv6" : "ipv4",
+		snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/%s",
 			 s->link ? s->link : ifname, s->name);
 		if (set_sysctl(path, value, err) < 0)
 			return -err->code;
@@ -259,9 +256,12 @@ static int configure(struct pl_nl *nl, const char *ifname,
 		rc = pl_nl_link_get(nl, ifname, pod, err);
 	if (rc < 0 || c->leave_pod_down)
 		return rc;
-	rc = set_pod_sysctls(ifname, c, r, err);
+	if (has_family(r, AF_INET6))
+		rc = set_ipv6_sysctls(ifname, c, err);
 	if (rc == 0)
-		rc = pl_nl_link_set(nl, pod->index, -1, 0, 1, err);
+		rc = has_family(r, AF_INET) ?
+		     pl_nl_link_up_notify(nl, pod->index, err) :
+		     pl_nl_link_set(nl, pod->index, -1, 0, 1, err);
 	for (size_t i = 0; rc == 0 && i < r->n_ips; i++)
 		rc = pl_nl_addr_add(nl, pod->index, &r->ips[i].addr, !c->dad,
 				    err);
