@@ -37,6 +37,7 @@ struct pl_agent_conf {
 	char congestion[PL_CARRIER_CONGESTION_BYTES];
 	struct pl_limits limits;
 	uint32_t resume_ms;		/* how long others may be away */
+	bool checksum;			/* of what pods send over lanes */
 	uint32_t peer_ms;		/* silent so long: a node is lost */
 	enum pl_log_level log_level;
 };

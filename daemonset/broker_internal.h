@@ -60,6 +60,7 @@ struct pl_lane_end {
 	uint32_t ring_bytes;
 	uint64_t bytes;			/* charged to the pod */
 	const struct pl_lane_seg *ctl;	/* NULL: not known yet */
+	bool sum_told;			/* that a checksum was wrong */
 	LIST_ENTRY(pl_lane_end) of_client;
 };
 
@@ -177,6 +178,10 @@ void pl_lane_accepted(struct pl_service *s, uint64_t id, uint32_t ring_bytes,
 		      int fd);
 /* End a lane whose answer is awaited, and tell who connected. */
 void pl_lane_refuse(struct pl_lane_rec *l, int status, const char *text);
+/* Log once that the pod says that a checksum was wrong, if it does. */
+void pl_lane_end_look(struct pl_lane_end *end);
+/* The same for all lanes of the node's pods. */
+void pl_broker_look_sums(struct pl_broker *b);
 /* The pod's end is over. died: it did not close it. */
 void pl_lane_end_close(struct pl_lane_end *end, bool died);
 

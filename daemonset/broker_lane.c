@@ -77,12 +77,43 @@ int pl_lane_end_attach(struct pl_lane_end *end, struct pl_client *c,
 	return 0;
 }
 
+void pl_lane_end_look(struct pl_lane_end *end)
+{
+	const struct pl_lane_rec *l = end->lane;
+	char from[INET6_ADDRSTRLEN] = "", to[INET6_ADDRSTRLEN] = "";
+	struct pl_flows f;
+
+	pl_flows_read(end->ctl, &f);
+	if (end->sum_told || !end->client || !f.rx.n[PL_FLOW_BAD_SUMS])
+		return;
+	end->sum_told = true;
+	if (l->ends[PL_END_FROM].addr.family)
+		pl_addr_str(&l->ends[PL_END_FROM].addr, from);
+	if (l->ends[PL_END_TO].addr.family)
+		pl_addr_str(&l->ends[PL_END_TO].addr, to);
+	pl_pod_complain(end->client->pod, "checksum mismatch: lane=%llu "
+			"service=%s from=%s to=%s path=%s node=%s: bytes came "
+			"to this pod changed, or it says so; the lane has "
+			"ended", (unsigned long long)l->id, l->service, from,
+			to, l->path, l->node);
+}
+
+void pl_broker_look_sums(struct pl_broker *b)
+{
+	struct pl_lane_rec *l;
+
+	for (l = b->lanes; l; l = l->hh.next)
+		for (int i = 0; i < PL_ENDS; i++)
+			pl_lane_end_look(&l->ends[i]);
+}
+
 static void end_detach(struct pl_lane_end *end)
 {
 	struct pl_usage *u;
 
 	if (!end->client)
 		return;
+	pl_lane_end_look(end);
 	pl_pod_counts_end(&end->client->pod->counts, end->ctl);
 	u = &end->client->pod->usage;
 	u->lanes--;

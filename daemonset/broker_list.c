@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemonset/broker_internal.h"
+#include "shm/sum.h"
 
 static void add_addr(cJSON *j, const char *key, const struct pl_addr *a)
 {
@@ -101,7 +102,7 @@ static void add_pod(cJSON *j, const char *key, const struct pl_lane_end *e)
 
 /* What one end says: how much it sent, and the rest if it counts. */
 static void add_end(cJSON *j, const struct pl_lane_end *e, const char *bytes,
-		    const char *messages, const char *end)
+		    const char *messages, const char *sums, const char *end)
 {
 	struct pl_flows f;
 	cJSON *k;
@@ -110,6 +111,8 @@ static void add_end(cJSON *j, const struct pl_lane_end *e, const char *bytes,
 	add_num(j, bytes, f.tx.n[PL_FLOW_BYTES]);
 	if (f.has_counts || e->is_remote)
 		add_num(j, messages, f.tx.n[PL_FLOW_MESSAGES]);
+	cJSON_AddBoolToObject(j, sums, e->ctl && (atomic_load_explicit(
+			      &e->ctl->sum, memory_order_relaxed) & PL_SUM_ON));
 	if (e->is_remote) {
 		k = pl_carry_json(e->ctl);
 		if (k)
@@ -153,8 +156,10 @@ cJSON *pl_list_lanes(const struct pl_broker *b)
 		cJSON_AddStringToObject(j, "path", l->path);
 		cJSON_AddStringToObject(j, "node", l->node);
 		cJSON_AddStringToObject(j, "state", lane_state(l));
-		add_end(j, from, "sentBytes", "sentMessages", "fromEnd");
-		add_end(j, to, "receivedBytes", "receivedMessages", "toEnd");
+		add_end(j, from, "sentBytes", "sentMessages", "sentChecksum",
+			"fromEnd");
+		add_end(j, to, "receivedBytes", "receivedMessages",
+			"receivedChecksum", "toEnd");
 		cJSON_AddItemToArray(list, j);
 	}
 	return list;

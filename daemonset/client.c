@@ -153,6 +153,7 @@ static const char *hello(struct pl_client *c, const void *msg, int *fds,
 	c->version = PL_MIN(m.version_max, PL_WIRE_VERSION);
 	a.version = c->version;
 	a.resume_ms = c->pod->pods->resume_ms;
+	a.flags = c->pod->pods->checksum ? PL_HELLO_CHECKSUM : 0;
 	snprintf(a.node, sizeof(a.node), "%.63s", c->pod->pods->node);
 	snprintf(a.full_node, sizeof(a.full_node), "%s", c->pod->pods->node);
 	if (addr)

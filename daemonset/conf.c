@@ -137,12 +137,19 @@ static int get_level(const cJSON *obj, const char *where, const struct key *k,
 	return rc;
 }
 
+static int get_bool(const cJSON *obj, const char *where, const struct key *k,
+		    void *field, struct pl_err *err)
+{
+	return pl_json_bool(obj, where, k->name, field, err);
+}
+
 #define AT(member) offsetof(struct pl_agent_conf, member)
 static const struct key keys[] = {
 	{ "", "stateDir", get_path, AT(state_dir), 0, 0 },
 	{ "", "logLevel", get_level, AT(log_level), 0, 0 },
 	{ "", "resumeTimeout", get_seconds, AT(resume_ms), 100,
 	  RESUME_MAX_S * 1000 },
+	{ "", "checksum", get_bool, AT(checksum), 0, 0 },
 	{ "registry", "file", get_path, AT(registry_file), 0, 0 },
 	{ "carrier", "type", get_carrier, AT(carrier), 0, 0 },
 	{ "carrier", "port", get_u16, AT(port), 1, 65535 },

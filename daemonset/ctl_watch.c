@@ -235,7 +235,7 @@ static void show_json(cJSON *lanes, double seconds, const struct pl_err *err)
 /* --- the agent ------------------------------------------------------------ */
 
 /*
- * Wait with signals let in: for fd (-1: none) to be readable, and no longer than
+ * Wait with signals let in: for fd (or none, -1) to be readable, no longer than
  * so many ms. False: it is over.
  */
 static bool wait_for(const struct watch *w, int fd, int64_t ms)

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/netns.h"
 #include "common/util.h"
+#include "daemonset/broker_internal.h"
 #include "daemonset/client.h"
 #include "daemonset/undo.h"
 
@@ -393,6 +394,7 @@ static void reconcile(evutil_socket_t fd, short what, void *arg)
 		else if (reg->pod->listen_fd < 0)
 			listen_again(reg);
 	}
+	pl_broker_look_sums(p->broker);
 	set_timer(p);
 }
 
@@ -498,6 +500,7 @@ int pl_pods_create(struct event_base *base, struct pl_broker *broker,
 	p->node = node;
 	p->limits = conf->limits;
 	p->resume_ms = conf->resume_ms;
+	p->checksum = conf->checksum;
 	p->fd_max = fd_max();
 	p->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	p->timer = evtimer_new(base, reconcile, p);

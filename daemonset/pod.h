@@ -116,6 +116,7 @@ struct pl_pods {
 	const char *node;
 	struct pl_limits limits;
 	uint32_t resume_ms;
+	bool checksum;
 	char dir[PATH_MAX];		/* of the records */
 	char boot[40];			/* id of this run of the kernel */
 	struct pl_reg *regs;		/* by key */

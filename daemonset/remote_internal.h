@@ -86,6 +86,8 @@ struct pl_rlane {
 	/* what the node knows of own, and what was seen of it */
 	uint64_t sent;			/* bytes of the ring */
 	uint64_t sent_max;		/* before a loss; see again_bytes */
+	uint64_t goal, goal_sum;	/* what is being sent, its checksum */
+	uint64_t summed, summed_sum;	/* what was said last */
 	uint64_t tail_sent, state_sent;
 	unsigned int n_puts;		/* whose done has not run */
 	bool blocked;			/* more to send than n_puts allows */
@@ -304,6 +306,12 @@ void pl_rlane_restarted(struct pl_rlane *l);
 void pl_rlane_lost(struct pl_rlane *l);
 /* How long it may still be paused; UINT64_MAX: it is not. */
 uint64_t pl_rlane_left_ns(const struct pl_rlane *l, uint64_t now);
+
+/*
+ * How much the pod has published; *sum: the checksum of just that, or 0 if it
+ * makes none. More than any ring is beyond l->sent: it is of no head.
+ */
+uint64_t pl_rlane_head(const struct pl_rlane *l, uint64_t *sum);
 
 /* --- remote_pump.c ------------------------------------------------------- */
 

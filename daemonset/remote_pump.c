@@ -37,6 +37,7 @@
 #include "common/util.h"
 #include "daemonset/guard.h"
 #include "shm/fence.h"
+#include "shm/sum.h"
 
 #define TICK_MS 1
 #define RETRY_MS 5
@@ -45,11 +46,13 @@
 
 struct counters {
 	uint64_t head, state, tail;
+	uint64_t sum;			/* of head; 0: there are none */
+	bool more;			/* head is not the pod's last one */
 };
 
 /* What is replicated: head at 64, state at 72, tail at 128. */
 struct counters_line {
-	uint64_t head, state, sends, pad[5], tail;
+	uint64_t head, state, sends, sum, pad[4], tail;
 };
 _Static_assert(sizeof(struct counters_line) == PL_LANE_COUNTERS_BYTES &&
 		       sizeof(struct counters_line) <= PL_PUT_WORDS_MAX,
@@ -57,6 +60,9 @@ _Static_assert(sizeof(struct counters_line) == PL_LANE_COUNTERS_BYTES &&
 _Static_assert(offsetof(struct counters_line, tail) ==
 		       offsetof(struct pl_lane_seg, tail) -
 			       PL_LANE_COUNTERS_OFF,
+	       "layout");
+_Static_assert(offsetof(struct counters_line, sum) ==
+		       offsetof(struct pl_lane_seg, sum) - PL_LANE_COUNTERS_OFF,
 	       "layout");
 _Static_assert(offsetof(struct counters_line, sends) ==
 		       offsetof(struct pl_lane_seg, carried_sends) -
@@ -115,6 +121,37 @@ static uint64_t rep_head(const struct pl_rlane *l)
 	return atomic_load_explicit(&rep->head, memory_order_relaxed);
 }
 
+uint64_t pl_rlane_head(const struct pl_rlane *l, uint64_t *sum)
+{
+	const struct pl_lane_seg *own = l->own.base;
+	uint64_t head = atomic_load_explicit(&own->head, memory_order_acquire);
+
+	/* After head, so it is of that or a newer one. */
+	*sum = atomic_load_explicit(&own->sum, memory_order_acquire);
+	if (*sum & PL_SUM_ON)
+		return pl_sum_head(*sum, head);
+	*sum = 0;
+	return head;
+}
+
+/*
+ * With checksums the other side is only told of heads whose checksum is known:
+ * what was there at a look is sent to its end before the next one counts.
+ */
+static void set_goal(struct pl_rlane *l, struct counters *c)
+{
+	if (!c->sum)
+		return;
+	if (l->sent < l->goal) {
+		c->more = c->head != l->goal;
+		c->head = l->goal;
+		c->sum = l->goal_sum;
+	} else {
+		l->goal = c->head;
+		l->goal_sum = c->sum;
+	}
+}
+
 /* NULL, or the rule that the pod (or its peer) has broken. */
 static const char *counters_read(struct pl_rlane *l, struct counters *c)
 {
@@ -124,7 +161,8 @@ static const char *counters_read(struct pl_rlane *l, struct counters *c)
 
 	/* State first: when it is final, the head that follows is, too. */
 	c->state = atomic_load_explicit(&own->state, memory_order_acquire);
-	c->head = atomic_load_explicit(&own->head, memory_order_acquire);
+	c->head = pl_rlane_head(l, &c->sum);
+	c->more = false;
 	c->tail = atomic_load_explicit(&own->tail, memory_order_acquire);
 	peer_tail = atomic_load_explicit(&rep->tail, memory_order_relaxed);
 	if (peer_tail > l->sent)
@@ -136,13 +174,14 @@ static const char *counters_read(struct pl_rlane *l, struct counters *c)
 		return "its tail is out of bounds";
 	if (c->state > PL_STATE_CLOSED)
 		return "its state is none";
+	set_goal(l, c);
 	return NULL;
 }
 
 /* What the other side is to see of this end once all bytes have been put. */
 static uint64_t state_out(const struct pl_rlane *l, const struct counters *c)
 {
-	if (c->head != l->sent)
+	if (c->head != l->sent || c->more)
 		return l->state_sent;
 	if (!l->closing)
 		return PL_MAX(c->state, l->state_sent);
@@ -201,6 +240,7 @@ static int counters_put(struct pl_rlane *l, const struct counters *c)
 	struct counters_line line = { .head = l->sent,
 				      .state = state_out(l, c),
 				      .sends = sends_of(l),
+				      .sum = c->sum,
 				      .tail = c->tail };
 	int rc = put(l, PL_LANE_COUNTERS_OFF, &line, sizeof(line),
 		     PL_PUT_NOTIFY);
@@ -210,6 +250,8 @@ static int counters_put(struct pl_rlane *l, const struct counters *c)
 		return rc;
 	}
 	pl_carry_add(&pl_rlane_carry(l)->counter_puts, 1);
+	l->summed = line.head;
+	l->summed_sum = line.sum;
 	l->stale = false;
 	l->state_sent = line.state;
 	l->tail_step += line.tail - l->tail_sent;
@@ -257,7 +299,9 @@ static bool send_new(struct pl_rlane *l, const struct counters *c)
 			l->blocked = true;
 			return any;
 		}
-		if (ring_put(l, c->head) < 0 || counters_put(l, c) < 0)
+		if (ring_put(l, c->head) < 0)
+			return any;
+		if ((!c->sum || l->sent == c->head) && counters_put(l, c) < 0)
 			return any;
 		any = true;
 	}
@@ -316,8 +360,8 @@ static void arm(struct pl_rlane *l, const struct counters *c)
 
 static bool same(const struct counters *a, const struct counters *b)
 {
-	return a->head == b->head && a->state == b->state &&
-	       a->tail == b->tail;
+	return a->head == b->head && a->more == b->more &&
+	       a->state == b->state && a->tail == b->tail;
 }
 
 /* --- the pump ------------------------------------------------------------ */
@@ -325,7 +369,11 @@ static bool same(const struct counters *a, const struct counters *b)
 /* The lane ends for the other side as if the pod had died here. */
 static void broke(struct pl_rlane *l, const char *rule)
 {
-	struct counters c = { .head = l->sent, .tail = l->tail_sent };
+	struct counters c = { .tail = l->tail_sent, .sum = l->summed_sum };
+
+	if (c.sum)
+		l->sent = l->summed;
+	c.head = l->sent;
 
 	pl_warn("node=%s lane=%llu: a pod broke the rules of its lane: %s",
 		l->node->name, (unsigned long long)l->id, rule);
@@ -337,7 +385,8 @@ static void broke(struct pl_rlane *l, const char *rule)
 
 static bool is_over(const struct pl_rlane *l, const struct counters *c)
 {
-	return l->closing && !l->blocked && !l->stale && l->sent == c->head &&
+	return l->closing && !l->blocked && !l->stale && !c->more &&
+	       l->sent == c->head &&
 	       l->state_sent >= PL_STATE_CLOSED;
 }
 

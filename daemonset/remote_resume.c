@@ -73,12 +73,11 @@ static bool is_same(const struct pl_rlane *l, const struct pl_peer_lane_sync *m)
 /* Their replica may lack what was sent, at most a ring of it. */
 static bool have_ok(const struct pl_rlane *l, uint64_t have)
 {
-	const struct pl_lane_seg *own = l->own.base;
-	uint64_t sent = l->sent;
+	uint64_t sent = l->sent, sum;
 
 	/* Nobody here knows what was sent: the pod does. */
 	if (l->resumed)
-		sent = atomic_load_explicit(&own->head, memory_order_acquire);
+		sent = pl_rlane_head(l, &sum);
 	return sent - have <= l->own.data_bytes;
 }
 
@@ -90,7 +89,8 @@ static bool adopt(struct pl_rlane *l, const struct pl_peer_lane_sync *m)
 	pl_carry_add(&pl_rlane_carry(l)->resumes, 1);
 	l->out_key = m->key;
 	l->sent_max = PL_MAX(l->sent_max, l->sent);
-	l->sent = m->have;
+	l->sent = l->goal = m->have;
+	l->summed_sum = 0;
 	/* A final state counts only behind all bytes: it is put anew. */
 	l->state_sent = PL_STATE_OPEN;
 	l->stale = true;
@@ -238,7 +238,7 @@ static int fill(struct pl_rlane *l, const struct pl_seg *old,
 	uint64_t head = atomic_load(&from->head);
 	uint64_t peer_tail = atomic_load(&from->tail);
 	uint64_t tail = atomic_load(&own->tail);
-	uint64_t sent = atomic_load(&own->head);
+	uint64_t sum, sent = pl_rlane_head(l, &sum);
 	size_t at = tail & (old->data_bytes - 1);
 
 	if (state > PL_STATE_DEAD || head - tail > old->data_bytes ||
@@ -249,6 +249,7 @@ static int fill(struct pl_rlane *l, const struct pl_seg *old,
 	       (const char *)pl_seg_data(old) + at, head - tail);
 	atomic_store(&to->head, head);
 	atomic_store(&to->tail, peer_tail);
+	atomic_store(&to->sum, atomic_load(&from->sum));
 	atomic_store(&to->state, state);
 	l->tail_sent = tail;
 	l->wait_no = later(atomic_load(&from->rx_wait),

@@ -12,6 +12,7 @@ static const char *const names[PL_FLOW_ITEMS] = {
 	[PL_FLOW_WAIT_NS] = "waitSeconds",
 	[PL_FLOW_REFUSALS] = "refusals",
 	[PL_FLOW_ERRORS] = "errors",
+	[PL_FLOW_BAD_SUMS] = "checksumErrors",
 };
 
 static uint64_t plus(uint64_t a, uint64_t b)
@@ -28,6 +29,7 @@ static void count_read(const struct pl_lane_count *c, struct pl_flow *f)
 	f->n[PL_FLOW_WAIT_NS] = pl_stat_read(&c->wait_ns);
 	f->n[PL_FLOW_REFUSALS] = pl_stat_read(&c->refusals);
 	f->n[PL_FLOW_ERRORS] = pl_stat_read(&c->errors);
+	f->n[PL_FLOW_BAD_SUMS] = pl_stat_read(&c->bad_sums);
 }
 
 void pl_flows_read(const struct pl_lane_seg *ctl, struct pl_flows *out)

@@ -34,6 +34,7 @@ enum pl_flow_item {
 	PL_FLOW_WAIT_NS,
 	PL_FLOW_REFUSALS,
 	PL_FLOW_ERRORS,
+	PL_FLOW_BAD_SUMS,
 	PL_FLOW_ITEMS,
 };
 

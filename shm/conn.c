@@ -437,6 +437,7 @@ int pl_conn_hello(struct pl_conn *c, int timeout_ms, struct pl_err *err)
 				  ok.version, PL_WIRE_VERSION_MIN,
 				  PL_WIRE_VERSION);
 	c->version = ok.version;
+	c->sums = ok.flags & PL_HELLO_CHECKSUM;
 	c->resume_ms = ok.resume_ms ? ok.resume_ms : PL_CONN_RESUME_MS;
 	/* What the first agent said; programs read it without the lock. */
 	if (!c->has_keeper) {

@@ -93,6 +93,7 @@ struct pl_conn {
 	_Atomic uint64_t away_ns;	/* since when */
 	uint32_t epoch;
 	_Atomic uint32_t resume_ms;
+	_Atomic bool sums;		/* new lanes have checksums */
 	bool late;			/* the agent did not answer in time */
 	pthread_mutex_t notes_lock;
 	STAILQ_HEAD(, pl_conn_note) notes;	/* still to be told */

@@ -32,6 +32,8 @@ static void lane_init(struct pl_lane *l, const struct pl_lane_parts *p)
 	l->rx.size = l->peer_seg.data_bytes;
 	pl_spin_init(&l->tx.spin);
 	pl_spin_init(&l->rx.spin);
+	if (p->sums)
+		pl_tx_sum_start(l);
 }
 
 int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
@@ -81,13 +83,18 @@ void pl_lane_raise(struct pl_lane *l, uint64_t state)
 		pl_lane_ring(l);
 }
 
-int pl_lane_fail(struct pl_lane *l)
+int pl_lane_break(struct pl_lane *l, int code)
 {
-	atomic_store_explicit(&l->error, -EPROTO, memory_order_relaxed);
+	atomic_store_explicit(&l->error, code, memory_order_relaxed);
 	pl_lane_raise(l, PL_STATE_CLOSED);
 	if (pl_lane_has_fd(l))
 		pl_lane_fd_signal(l);
-	return -EPROTO;
+	return code;
+}
+
+int pl_lane_fail(struct pl_lane *l)
+{
+	return pl_lane_break(l, -EPROTO);
 }
 
 int pl_lane_shutdown(struct pl_lane *lane)

@@ -12,7 +12,8 @@
  * What sends is in `tx`, what receives is in `rx`, each for one thread at a
  * time. What both use is atomic:
  *
- *   error    a rule was broken by the peer: -EPROTO for ever;
+ *   error    a rule was broken by the peer: -EPROTO for ever; or its bytes came
+ *            here as others: -EBADMSG;
  *   hung_up  the peer's end of the doorbell is gone.
  *
  * Orders (the partner is the same code in the peer):
@@ -66,6 +67,8 @@ struct pl_lane_tx {
 	uint64_t tail;		/* the peer's, as last seen */
 	uint64_t peer_state;	/* as last seen */
 	uint64_t reserved;	/* what pl_lane_commit may still commit */
+	bool sums;		/* with checksums, of which this is the last */
+	uint32_t crc;
 	uint32_t rung;		/* rx_wait that the bell was rung for last */
 	uint32_t wait_no;	/* last one stored in our tx_wait */
 	int end;		/* -EPIPE: no more can be sent */
@@ -82,6 +85,9 @@ struct pl_lane_rx {
 	int end;		/* 1: the stream ended, -ECONNRESET: it broke */
 	bool armed;		/* our rx_wait is set (lane_fd.c) */
 	uint64_t armed_head;	/* head at that time */
+	bool sums;		/* the peer sends checksums; up to here they */
+	uint64_t summed;	/* were right, with this one */
+	uint32_t crc;
 	struct pl_spin spin;
 };
 
@@ -131,13 +137,16 @@ struct pl_lane_parts {
 	uint32_t epoch;
 	const struct pl_msg_lane *msg;
 	bool is_opener;
+	bool sums;			/* checksum what is sent */
 };
 
 /* -EPROTO: bell is no connected Unix socket. -ENOMEM. */
 int pl_lane_attach(const struct pl_lane_parts *parts, struct pl_lane **out,
 		   struct pl_err *err);
 
-/* The peer broke the rules: end the lane. Returns -EPROTO. */
+/* End the lane with this error. Returns it. */
+int pl_lane_break(struct pl_lane *l, int code);
+/* The peer broke the rules: -EPROTO. */
 int pl_lane_fail(struct pl_lane *l);
 
 /* Our state is now at least this. */
@@ -198,8 +207,18 @@ static inline int pl_tx_refresh(struct pl_lane *l)
 	return 0;
 }
 
+/* --- checksums (lane_sum.c) --- */
+
+void pl_tx_sum_start(struct pl_lane *l);
+/* Of so many bytes, which are about to be published. */
+void pl_tx_sum(struct pl_lane *l, uint64_t len);
+/* Compare what has come; *head goes back to what could be. -EBADMSG. */
+int pl_rx_sum(struct pl_lane *l, uint64_t *head);
+
 static inline void pl_tx_publish(struct pl_lane *l, uint64_t len)
 {
+	if (pl_unlikely(l->tx.sums))
+		pl_tx_sum(l, len);
 	l->tx.head += len;
 	/* Pairs with the acquire in pl_rx_refresh. */
 	atomic_store_explicit(&l->own->head, l->tx.head, memory_order_release);
@@ -242,6 +261,14 @@ static inline int pl_rx_refresh(struct pl_lane *l)
 	if (pl_unlikely(!pl_ring_head_valid(head, l->rx.head, l->rx.tail,
 					    l->rx.size)))
 		return pl_lane_fail(l);
+	if (pl_unlikely(l->rx.sums ||
+			atomic_load_explicit(&l->peer->sum,
+					     memory_order_relaxed))) {
+		int rc = pl_rx_sum(l, &head);
+
+		if (rc < 0)
+			return rc;
+	}
 	l->rx.head = head;
 	return 0;
 }

@@ -146,6 +146,13 @@ static bool rx_finish(struct pl_lane *l)
 	}
 	if (pl_rx_refresh(l) < 0)
 		return true;
+	/* The rest has no checksum: yet, or it will never have one. */
+	if (l->rx.sums && l->rx.head !=
+	    atomic_load_explicit(&l->peer->head, memory_order_relaxed)) {
+		if (gone)
+			pl_lane_break(l, -EBADMSG);
+		return gone;
+	}
 	l->rx.end = state == PL_STATE_OPEN || state == PL_STATE_DEAD ?
 			    -ECONNRESET : 1;
 	return true;

@@ -16,6 +16,7 @@
  * a replica that B's agent writes at the same offsets).
  *
  *   head, state  release stores by the owner after ring data;
+ *   sum          likewise, before head (sum.h);
  *   tail         release store after the bytes were read;
  *   readers      acquire loads, then 0 <= head - tail <= ring_bytes is checked.
  *
@@ -98,7 +99,7 @@ struct pl_lane_count {
 	_Atomic uint64_t wait_ns;	/* all of them */
 	_Atomic uint64_t refusals;	/* -EAGAIN, -ETIMEDOUT */
 	_Atomic uint64_t errors;	/* any other */
-	uint8_t pad[8];
+	_Atomic uint64_t bad_sums;	/* received bytes that had changed */
 };
 _Static_assert(sizeof(struct pl_lane_count) == PL_CACHELINE, "layout");
 
@@ -130,7 +131,8 @@ struct pl_lane_seg {
 	_Atomic uint64_t head;
 	_Atomic uint64_t state;
 	_Atomic uint64_t carried_sends;	/* in a replica: the owner's tx calls */
-	uint8_t pad1[40];
+	_Atomic uint64_t sum;		/* see sum.h; 0: no checksums */
+	uint8_t pad1[32];
 	/* line 2 */
 	_Atomic uint64_t tail;
 	uint8_t pad2[56];
@@ -150,6 +152,7 @@ _Static_assert(offsetof(struct pl_lane_seg, additions) == 16, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, head) == 64, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, state) == 72, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, carried_sends) == 80, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, sum) == 88, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tail) == 128, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, rx_wait) == 192, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tx_wait) == 196, "layout");

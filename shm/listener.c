@@ -31,6 +31,7 @@ struct pl_listener {
 	struct pl_conn_obj obj;
 	struct pl_msg_listen request;
 	uint32_t ring_bytes;
+	bool sums;
 	int wait_fd;		/* epoll over the next two */
 	int lost_fd;		/* readable: there will be no agent */
 	pthread_mutex_t lock;
@@ -228,14 +229,15 @@ int pl_listen(struct pl_conn *conn, const char *service,
 	struct pl_lane_opts o;
 	struct pl_listener *l = NULL;
 	uint32_t epoch;
-	int fd, rc = check_opts(opts, PL_ALLOW_ANY, &o, err);
+	int fd, rc = check_opts(opts, PL_ALLOW_ANY | PL_CHECKSUM, &o, err);
 
 	if (rc == 0)
 		rc = listener_new(&l, err);
 	if (rc < 0)
 		return rc;
 	l->ring_bytes = o.ring_bytes;
-	l->request.flags = o.flags;
+	l->request.flags = o.flags & PL_ALLOW_ANY;
+	l->sums = o.flags & PL_CHECKSUM;
 	rc = pl_msg_set_name(l->request.service, service, "service", err);
 	if (rc == 0)
 		rc = ask_listen(l, true, conn, &fd, &epoch, err);
@@ -345,6 +347,7 @@ static int take_lane(struct pl_listener *l, struct pl_msg *m, uint32_t epoch,
 {
 	struct pl_lane_parts parts = { .conn = l->obj.conn,
 				       .epoch = epoch,
+				       .sums = l->sums || l->obj.conn->sums,
 				       .msg = &m->lane };
 	int fds[2] = { pl_msg_take_fd(m, 0), pl_msg_take_fd(m, 1) };
 	struct pl_seg own = PL_SEG_NONE;
@@ -498,7 +501,7 @@ int pl_connect(struct pl_conn *conn, const char *pod_addr, const char *service,
 				       .is_opener = true };
 	struct pl_lane_opts o;
 	struct pl_seg own;
-	int fds[2], rc = check_opts(opts, 0, &o, err);
+	int fds[2], rc = check_opts(opts, PL_CHECKSUM, &o, err);
 
 	if (rc == 0)
 		rc = pl_msg_set_addr(req.addr, pod_addr, err);
@@ -510,6 +513,7 @@ int pl_connect(struct pl_conn *conn, const char *pod_addr, const char *service,
 		rc = pl_seg_lane_create(o.ring_bytes, &own, err);
 	if (rc < 0)
 		return rc;
+	parts.sums = (o.flags & PL_CHECKSUM) || conn->sums;
 	req.ring_bytes = o.ring_bytes;
 	req.timeout_ms = o.connect_timeout_ms;
 	rc = connect_by(conn, &req, own.fd, &ok, fds, &parts.epoch, err);

@@ -86,7 +86,7 @@ const char *pl_conn_node(const struct pl_conn *conn);
 /* Options of a lane; NULL or a zeroed struct means the defaults. */
 struct pl_lane_opts {
 	uint32_t ring_bytes;	/* own ring, a power of two; 0: default */
-	uint32_t flags;		/* PL_ALLOW_ANY (pl_listen only) */
+	uint32_t flags;		/* PL_CHECKSUM; pl_listen: PL_ALLOW_ANY */
 	int connect_timeout_ms;	/* 0: 10 s; -1: none */
 };
 
@@ -95,6 +95,14 @@ struct pl_lane_opts {
  * may connect or open, not just those of the owner's namespace.
  */
 #define PL_ALLOW_ANY 0x1u
+
+/*
+ * Flag of pl_connect and pl_listen: what this end sends over the lane has a
+ * checksum (CRC32C), which the receiving library compares before it gives bytes
+ * out, whatever is between the two. To have it both ways, both ends say so, or
+ * the agents of both are configured to ("checksum").
+ */
+#define PL_CHECKSUM 0x2u
 
 /*
  * Offer a service by name (1 to 63 bytes of [A-Za-z0-9._/:-]; a port number as
@@ -156,8 +164,9 @@ ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
  * Copy bytes out. Waits until there is at least one byte (PL_WAITALL: all of
  * them, less only before the end or an error; PL_DONTWAIT wins over it).
  * 0: the peer ended the stream in good order. -ECONNRESET: the peer died and
- * everything it had sent was read. -EPROTO, -ETIMEDOUT, and numbers before
- * errors, as in pl_lane_send.
+ * everything it had sent was read. -EBADMSG: bytes arrived that are not those
+ * that were sent (PL_CHECKSUM); the lane has ended. -EPROTO, -ETIMEDOUT, and
+ * numbers before errors, as in pl_lane_send.
  */
 ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags);
 

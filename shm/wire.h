@@ -132,10 +132,13 @@ struct pl_msg_hello {
 };
 _Static_assert(sizeof(struct pl_msg_hello) == 24, "layout");
 
+/* New lanes are to have checksums; libraries may not know of it. */
+#define PL_HELLO_CHECKSUM 0x1u
+
 struct pl_msg_hello_ok {
 	struct pl_msg_hdr h;
 	uint32_t version;		/* chosen */
-	uint32_t flags;			/* 0 */
+	uint32_t flags;			/* PL_HELLO_... */
 	char node[PL_WIRE_NAME];	/* cut, if it is longer */
 	char addr[PL_WIRE_ADDR];	/* the pod's first address */
 	/* version 2 */

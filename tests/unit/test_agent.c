@@ -164,6 +164,9 @@ static void conf_all(void **state)
 	assert_int_equal(c->limits.lanes, 3);
 	assert_int_equal(c->limits.regions, 4);
 	assert_true(c->limits.bytes == UINT64_C(1) << 52);
+	assert_false(c->checksum);
+	assert_int_equal(load("{\"checksum\":true}", c, &err), 0);
+	assert_true(c->checksum);
 	test_free(c);
 }
 
@@ -177,6 +180,7 @@ static void conf_wrong(void **state)
 		{ "{\"registry\":\"/r\"}", "registry must be an object" },
 		{ "{\"registry\":{\"file\":\"r\"}}", "not 'r'" },
 		{ "{\"stateDir\":[]}", "stateDir" },
+		{ "{\"checksum\":1}", "checksum" },
 		{ "{\"logLevel\":\"x\"}", "not 'x'" },
 		{ "{\"carrier\":{\"type\":\"x\"}}", "not 'x'" },
 		{ "{\"carrier\":{\"port\":0}}", "carrier.port" },
