@@ -25,10 +25,28 @@ static void position(const char *text, const char *at, int *line, int *col)
 	}
 }
 
+/*
+ * A byte of value 0 or an escape that means one, or NULL. cJSON takes both
+ * into strings, which then end there: another string than the text has.
+ */
+static const char *find_nul(const char *text, size_t len)
+{
+	const char *raw = memchr(text, 0, len), *at = text;
+	const char *end = raw ? raw : text + len;
+
+	while ((at = memchr(at, '\\', end - at)) && end - at >= 2) {
+		if (end - at >= 6 && !memcmp(at + 1, "u0000", 5))
+			return at;
+		at += 2;
+	}
+	return raw;
+}
+
 int pl_json_parse(const char *text, size_t len, cJSON **out, struct pl_err *err)
 {
-	const char *end = NULL;
-	cJSON *j = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+	const char *nul = find_nul(text, len), *end = NULL;
+	cJSON *j = cJSON_ParseWithLengthOpts(text, nul ? (size_t)(nul - text) :
+					     len, &end, 0);
 	int line, col;
 
 	/* A NUL within len bytes is no end. */

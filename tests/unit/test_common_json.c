@@ -36,6 +36,9 @@ static void parse_errors(void **state)
 		{ "{\"a\":1,}", 0, "line 1" },
 		{ "{\"a\":\n nope}", 0, "line 2" },
 		{ "{}\0x", 4, "line 1 column 3" },
+		{ "{\"a\0b\":1}", 9, "line 1 column" },
+		{ "{\"a\":\"b\\u0000c\"}", 0, "line 1 column" },
+		{ "{\"a\":\"\\\\\\u0000\"}", 0, "line 1 column" },
 		{ "{} {}", 0, "line 1 column 4" },
 		{ "{\"a\":1}", 6, "line 1" },
 	};
