@@ -150,6 +150,8 @@ int pl_cni_check_ifname(const char *name, struct pl_err *err)
 		why = "is longer than 15 bytes";
 	else if (!strcmp(name, ".") || !strcmp(name, ".."))
 		why = "names a folder";
+	else if (strchr(name, '%'))
+		why = "has a \"%\" in it, for which Linux puts a number";
 	else if (name[strcspn(name, "/: \t\n\v\f\r")])
 		why = "has a \"/\", a \":\" or white space in it";
 	if (why)

@@ -129,11 +129,12 @@ static int check_path(const char *key, const char *v, struct pl_err *err)
 
 static int check_ifname(const char *key, const char *v, struct pl_err *err)
 {
-	if (strlen(v) < IFNAMSIZ && !strchr(v, '/'))
+	/* Linux replaces %d by a number: each ADD would make a bridge. */
+	if (strlen(v) < IFNAMSIZ && !v[strcspn(v, "/%")])
 		return 0;
 	return pl_err_set(err, EINVAL, "%s must be an interface name of at "
-			  "most %d characters, is \"%s\"", key, IFNAMSIZ - 1,
-			  v);
+			  "most %d characters, without \"/\" and \"%%\", is "
+			  "\"%s\"", key, IFNAMSIZ - 1, v);
 }
 
 static int parse_texts(const cJSON *json, struct pl_conf *c,

@@ -31,6 +31,11 @@ check no-name code 7 pl ADD "$A" x eth0 'del(.name)'
 check bad-name code 7 pl ADD "$A" x eth0 '.name = "a/b"'
 check bad-id code 4 pl ADD "$A" -x
 check bad-ifname code 4 pl ADD "$A" x 'a:b'
+check ifname-pattern code 4 pl ADD "$A" x eth%d
+check bridge-pattern code 7 pl ADD "$A" x eth0 '.bridge = "br%d"'
+no_bridge() { [ -z "$(host ip -o link show type bridge)" ]; }
+check bridge-pattern-makes-none no_bridge
+check nul-in-name code 6 pl ADD "$A" x eth0 '.name = "n\u0000x"'
 check long-ifname code 4 pl ADD "$A" x abcdefghijklmnop
 
 # The plugin's own namespace, only when told so.

@@ -110,6 +110,7 @@ static void test_names(void **state)
 	assert_true(pl_cni_check_ifname(".", &err) < 0);
 	assert_true(pl_cni_check_ifname("a/b", &err) < 0);
 	assert_true(pl_cni_check_ifname("a:b", &err) < 0);
+	assert_true(pl_cni_check_ifname("eth%d", &err) < 0);
 	assert_true(pl_cni_check_ifname("a\tb", &err) < 0);
 	assert_int_equal(pl_cni_code(&err), PL_CNI_INVALID_ENVIRONMENT);
 }
@@ -372,6 +373,10 @@ static void test_routes(void **state)
 	cJSON_Delete(copy);
 	copy = pl_cni_route_for(route, PL_CNI_V(1, 1, 0));
 	assert_int_equal(cJSON_GetArraySize(copy), 3);
+	cJSON_Delete(copy);
+	cJSON_ReplaceItemInObject(route, "gw", cJSON_CreateString(""));
+	copy = pl_cni_route_for(route, PL_CNI_V(1, 0, 0));
+	assert_false(cJSON_HasObjectItem(copy, "gw"));
 	cJSON_Delete(copy);
 }
 

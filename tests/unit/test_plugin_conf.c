@@ -75,6 +75,8 @@ static void test_bad(void **state)
 	static const char *const bad[][2] = {
 		{ "{\"bridge\":7}", "bridge" },
 		{ "{\"bridge\":\"longer-than-allowed\"}", "bridge" },
+		{ "{\"bridge\":\"a/b\"}", "bridge" },
+		{ "{\"bridge\":\"br%d\"}", "bridge" },
 		{ "{\"isGateway\":\"yes\"}", "isGateway" },
 		{ "{\"mtu\":67}", "mtu" },
 		{ "{\"mtu\":70000}", "mtu" },
