@@ -238,7 +238,8 @@ static bool copy_key(cJSON *to, const cJSON *from, const char *key)
 	const cJSON *v = pl_json_member(from, key);
 	cJSON *copy;
 
-	if (!v || cJSON_IsNull(v))
+	/* As Go takes an address, an empty text is none. */
+	if (!v || cJSON_IsNull(v) || (cJSON_IsString(v) && !*v->valuestring))
 		return true;
 	copy = cJSON_Duplicate(v, true);
 	if (!copy || !cJSON_AddItemToObject(to, key, copy)) {

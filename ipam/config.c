@@ -71,10 +71,14 @@ static int get_subnet(struct parse *p, const cJSON *obj, const char *where,
 	return 0;
 }
 
-/* rangeStart, rangeEnd or gateway: *addr stays as it is when absent. */
+/*
+ * rangeStart, rangeEnd or gateway: *addr stays as it is when absent. The
+ * gateway may be elsewhere: the pod then needs a route to it, which plugins
+ * such as the reference ptp make.
+ */
 static int get_member(struct parse *p, const cJSON *obj, const char *where,
 		      const char *key, const struct pl_prefix *subnet,
-		      struct pl_addr *addr)
+		      bool inside, struct pl_addr *addr)
 {
 	char a[INET6_ADDRSTRLEN], s[PL_PREFIX_STRLEN];
 	int rc = get_addr(p, obj, where, key, addr);
@@ -86,7 +90,7 @@ static int get_member(struct parse *p, const cJSON *obj, const char *where,
 				  "family of its subnet %s", where, key,
 				  pl_addr_str(addr, a),
 				  pl_prefix_str(subnet, s));
-	if (!pl_prefix_contains(subnet, addr))
+	if (inside && !pl_prefix_contains(subnet, addr))
 		return pl_err_set(p->err, EINVAL,
 				  "%s.%s %s is not in the subnet %s", where,
 				  key, pl_addr_str(addr, a),
@@ -122,9 +126,11 @@ static int read_range(struct parse *p, const cJSON *obj, const char *where,
 	r->start = first;
 	r->end = last;
 	r->gateway = first;
-	if (get_member(p, obj, where, "rangeStart", &r->subnet, &r->start) ||
-	    get_member(p, obj, where, "rangeEnd", &r->subnet, &r->end) ||
-	    get_member(p, obj, where, "gateway", &r->subnet, &r->gateway))
+	if (get_member(p, obj, where, "rangeStart", &r->subnet, true,
+		       &r->start) ||
+	    get_member(p, obj, where, "rangeEnd", &r->subnet, true, &r->end) ||
+	    get_member(p, obj, where, "gateway", &r->subnet, false,
+		       &r->gateway))
 		return -EINVAL;
 	if (pl_addr_cmp(&r->start, &r->end) > 0)
 		return pl_err_set(p->err, EINVAL, "%s is reversed: rangeStart "

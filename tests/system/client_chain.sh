@@ -91,6 +91,10 @@ ptp_only() {
 	chain CHECK "$A" a && chain DEL "$A" a && chain DEL "$B" b && clean
 }
 check "podlane-ipam below ptp" ptp_only
+LIST=$(printf '%s' "$LIST" |
+	jq -c '.plugins[0].ipam |= (.ranges[0][0].gateway = "10.99.0.1" |
+		del(.routes))')
+check "podlane-ipam below ptp, gateway elsewhere" ptp_only
 # Its network is that of the lists that follow.
 host ip link del ref0
 LIST=$(list "$ours,\"ipam\":$host_local}")

@@ -98,6 +98,12 @@ like routes '.isGateway = true | .ipam.routes =
 	[{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16","gw":"10.77.0.200"}]'
 like own-default '.isDefaultGateway = true |
 	.ipam.routes = [{"dst":"0.0.0.0/0","gw":"10.77.0.200"}]'
+far='.ipam.ranges[0][0].gateway = "10.99.0.1"'
+like far-gateway "$far"
+like far-gateway-of-bridge "$far | .isGateway = true"
+like far-gateway-default "$far | .isDefaultGateway = true" 1
+like empty-gateway '.isGateway = true | .ipam.routes =
+	[{"dst":"0.0.0.0/0","gw":""}] | .ipam.ranges[0][0].gateway = ""'
 like mtu '.mtu = 1400 | .isGateway = true'
 like hairpin '.hairpinMode = true | .isGateway = true'
 like promisc '.promiscMode = true | .isGateway = true'
