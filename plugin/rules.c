@@ -15,9 +15,11 @@
 
 /* --- what is wanted --- */
 
-void pl_rules_init(struct pl_rules *r, const struct pl_attach *at)
+void pl_rules_init(struct pl_rules *r, const struct pl_attach *at,
+		   bool chained)
 {
 	memset(r, 0, sizeof(*r));
+	r->chained = chained;
 	pl_record_host_ifname(at, r->tag);
 }
 

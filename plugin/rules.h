@@ -12,10 +12,10 @@
  * the number of pods costs a packet nothing. The owner of an element stands in
  * its comment, which begins with the attachment's tag (the name that its
  * interface on the host has, a hash of all three parts of its name), followed
- * by the tag of its network. What does not fit into an element is a chain of
- * the attachment's own, named by its tag; an element leads there. So anything
- * that an attachment has is found without its namespace, its configuration,
- * its record and prevResult. One attachment's part of all tables
+ * by the tag of its network, and by "chained" where it is behind another plugin.
+ * What does not fit into an element is a chain of the attachment's own, named by
+ * its tag; an element leads there. So anything that an attachment has is found
+ * without its namespace, its configuration, its record and prevResult. One attachment's part of all tables
  * is made in one transaction, and deleted in one. A lock that belongs to the
  * network namespace keeps plugins from each other's transactions; it ends with
  * the process that holds it.
@@ -57,11 +57,13 @@ struct pl_ruleset {
 
 struct pl_rules {
 	char tag[PL_RULES_TAG_BYTES];	/* of the attachment */
+	bool chained;			/* it has no interface of our making */
 	struct pl_addr local_to;	/* 127.0.0.1 leads there; family 0 */
 	struct pl_ruleset in[PL_RULES_TABLES];
 };
 
-void pl_rules_init(struct pl_rules *r, const struct pl_attach *at);
+void pl_rules_init(struct pl_rules *r, const struct pl_attach *at,
+		   bool chained);
 void pl_rules_fini(struct pl_rules *r);
 bool pl_ruleset_wanted(const struct pl_ruleset *s);
 bool pl_rules_empty(const struct pl_rules *r);
@@ -85,20 +87,12 @@ const struct pl_rules_elem *pl_ruleset_find(const struct pl_ruleset *s,
 					    const char *set, const char *key);
 
 /*
- * Who may own what is in the way. Of an attachment its tag is known and, for
- * people, "NETWORK/ID/IFNAME", of which the end may be missing.
- */
-struct pl_rules_others {
-	bool (*alive)(const char *tag, const char *who, void *arg);
-	void *arg;
-};
-
-/*
- * Make them, all or none. What an attachment left that is gone is taken over; a
- * port of the node that a living one has is PL_CNI_DUPLICATE.
+ * Make them, all or none. What an attachment left that is gone is taken over: a
+ * standalone one is when its interface on the host is, a chained one when DEL
+ * or GC says so. A port of the node that another has is PL_CNI_DUPLICATE.
  */
 int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
-		 const struct pl_rules_others *others, struct pl_err *err);
+		 struct pl_err *err);
 
 /*
  * Nothing there is no error. ports: it may have some, so if their table is gone

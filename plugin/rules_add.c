@@ -24,14 +24,16 @@
 /* --- the script --- */
 
 /* For people, behind the two tags; nothing that could end nft's string. */
-static void make_comment(const struct pl_attach *at, const char *tag, char *buf)
+static void make_comment(const struct pl_attach *at, const struct pl_rules *r,
+			 char *buf)
 {
 	const struct pl_attach net = { at->network, "", "" };
 	char net_tag[PL_RULES_TAG_BYTES];
 
 	pl_record_host_ifname(&net, net_tag);
-	snprintf(buf, COMMENT_BYTES, "%s %s %s/%s/%s", tag, net_tag,
-		 at->network, at->id, at->ifname);
+	snprintf(buf, COMMENT_BYTES, "%s %s %s%s/%s/%s", r->tag, net_tag,
+		 r->chained ? PL_RULES_CHAINED : "", at->network, at->id,
+		 at->ifname);
 	for (; *buf; buf++) {
 		if (!strchr("abcdefghijklmnopqrstuvwxyz"
 			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.:@/-",
@@ -79,7 +81,7 @@ static void make(struct pl_rules_work *w, const struct pl_rules *r,
 	const struct pl_rules_def *ports = &pl_rules_defs[PL_RULES_PORTS];
 	char comment[COMMENT_BYTES];
 
-	make_comment(at, r->tag, comment);
+	make_comment(at, r, comment);
 	for (size_t t = 0; t < PL_RULES_TABLES; t++) {
 		if (!pl_ruleset_wanted(&r->in[t]))
 			continue;
@@ -97,7 +99,6 @@ static void make(struct pl_rules_work *w, const struct pl_rules *r,
 struct clash {
 	struct pl_rules_work *w;
 	const struct pl_rules *r;
-	const struct pl_rules_others *others;
 	size_t table;
 	struct pl_rules_tags gone;
 	struct pl_err *err;
@@ -125,6 +126,18 @@ static bool is_last(const struct pl_rules_tags *t, const char *tag)
 	return t->n && !strcmp(t->tags[t->n - 1], tag);
 }
 
+static bool has_link(const char *name)
+{
+	struct pl_link link;
+	struct pl_nl nl;
+	int rc = pl_nl_open(&nl, -1, NULL);
+
+	if (rc == 0)
+		rc = pl_nl_link_get(&nl, name, &link, NULL);
+	pl_nl_close(&nl);
+	return rc != -ENODEV;
+}
+
 static int find_gone(const struct pl_rules_item *item, void *arg)
 {
 	struct clash *c = arg;
@@ -141,8 +154,7 @@ static int find_gone(const struct pl_rules_item *item, void *arg)
 	    !wanted(c, item) ||
 	    is_last(&c->gone, item->owner))
 		return 0;
-	if (!*item->owner || c->others->alive(item->owner, item->who,
-					      c->others->arg))
+	if (!*item->owner || item->chained || has_link(item->owner))
 		return port_taken(&port, item->who, c->err);
 	pl_warn("taking over a port of %s, which is gone", item->who);
 	return pl_rules_tags_put(&c->gone, item->owner, c->err);
@@ -196,10 +208,10 @@ static void expect(struct pl_rules_work *w, const struct pl_rules *r)
 }
 
 static int add(struct pl_rules_work *w, const struct pl_rules *r,
-	       const struct pl_attach *at, const struct pl_rules_others *others,
-	       const struct pl_localnet *l, struct pl_err *err)
+	       const struct pl_attach *at, const struct pl_localnet *l,
+	       struct pl_err *err)
 {
-	struct clash c = { .w = w, .r = r, .others = others, .err = err };
+	struct clash c = { .w = w, .r = r, .err = err };
 	int rc;
 
 	expect(w, r);
@@ -217,7 +229,7 @@ static int add(struct pl_rules_work *w, const struct pl_rules *r,
 }
 
 int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
-		 const struct pl_rules_others *others, struct pl_err *err)
+		 struct pl_err *err)
 {
 	struct pl_localnet l = { 0 };
 	struct pl_rules_work w;
@@ -227,7 +239,7 @@ int pl_rules_add(const struct pl_rules *r, const struct pl_attach *at,
 	if (rc == 0 && r->local_to.family)
 		rc = pl_localnet_find(&r->local_to, &l, err);
 	if (rc == 0)
-		rc = add(&w, r, at, others, &l, err);
+		rc = add(&w, r, at, &l, err);
 	if (rc < 0) {
 		pl_rules_end(&w);
 		return rc;

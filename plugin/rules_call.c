@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/nl.h"
 #include "common/util.h"
 #include "plugin/masq.h"
 #include "plugin/portmap.h"
@@ -46,7 +44,7 @@ static int build(const struct pl_call *c, const struct pl_result *res,
 	int ifindex = pl_result_find(res, c->at.ifname);
 	int rc = 0;
 
-	pl_rules_init(r, &c->at);
+	pl_rules_init(r, &c->at, chained);
 	if (!chained && c->conf.ip_masq)
 		rc = pl_masq_rules(res, ifindex, r, err);
 	if (rc == 0 && !chained && c->conf.mac_check)
@@ -56,67 +54,14 @@ static int build(const struct pl_call *c, const struct pl_result *res,
 	return rc == 0 ? pl_rules_settle(r, err) : rc;
 }
 
-/* --- who else is there --- */
-
-static bool has_link(const char *name)
-{
-	struct pl_link link;
-	struct pl_nl nl;
-	int rc = pl_nl_open(&nl, -1, NULL);
-
-	if (rc == 0)
-		rc = pl_nl_link_get(&nl, name, &link, NULL);
-	pl_nl_close(&nl);
-	return rc != -ENODEV;
-}
-
-/* In a chain there is no link of ours; what we know of it is the record. */
-static bool has_chained_record(const char *state_dir,
-			       const struct pl_attach *at)
-{
-	struct pl_record rec;
-	bool chained = false;
-	int rc = pl_record_open(state_dir, at, 0, &rec, NULL);
-
-	if (rc < 0)
-		return rc != -ENOENT && rc != -ENOTDIR;
-	if (!rec.old_boot)
-		pl_json_bool(rec.json, "", "chained", &chained, NULL);
-	pl_record_close(&rec);
-	return chained;
-}
-
-static bool alive(const char *tag, const char *who, void *arg)
-{
-	const struct pl_call *c = arg;
-	char name[128], own[PL_RULES_TAG_BYTES], *id, *ifname;
-	struct pl_attach at;
-
-	if (has_link(tag))
-		return true;
-	if (pl_format(name, sizeof(name), "%s", who) < 0)
-		return true;
-	id = strchr(name, '/');
-	ifname = id ? strchr(id + 1, '/') : NULL;
-	/* Cut off, so nothing is known: then it had better be there. */
-	if (!ifname)
-		return true;
-	*id++ = *ifname++ = '\0';
-	at = (struct pl_attach){ name, id, ifname };
-	pl_record_host_ifname(&at, own);
-	return strcmp(own, tag) ||
-	       has_chained_record(c->conf.state_dir, &at);
-}
-
 int pl_rules_make(const struct pl_call *c, const struct pl_result *res,
 		  struct pl_err *err)
 {
-	const struct pl_rules_others others = { alive, (void *)c };
 	struct pl_rules r;
 	int rc = build(c, res, c->conf.prev != NULL, &r, err);
 
 	if (rc == 0 && !pl_rules_empty(&r))
-		rc = pl_rules_add(&r, &c->at, &others, err);
+		rc = pl_rules_add(&r, &c->at, err);
 	pl_rules_fini(&r);
 	return rc;
 }

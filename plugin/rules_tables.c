@@ -159,7 +159,7 @@ static bool read_data(char *buf, size_t size, const cJSON *d)
 	return add_text(buf, size, "jump ") && add_text(buf, size, target);
 }
 
-/* "TAG TAG who" */
+/* "TAG TAG who" or "TAG TAG chained who" */
 static void read_comment(const char *c, struct pl_rules_item *item)
 {
 	const size_t len = PL_RULES_TAG_BYTES - 1;
@@ -171,6 +171,9 @@ static void read_comment(const char *c, struct pl_rules_item *item)
 	item->owner[len] = item->network[len] = '\0';
 	item->who = c + 2 * len + 1;
 	item->who += *item->who == ' ';
+	item->chained = !strncmp(item->who, PL_RULES_CHAINED, strlen(PL_RULES_CHAINED));
+	if (item->chained)
+		item->who += strlen(PL_RULES_CHAINED);
 }
 
 /* A set's element is KEY, a map's [KEY, DATA]. */
@@ -182,6 +185,7 @@ static bool read_elem(const cJSON *e, struct pl_rules_item *item)
 	const char *comment = "";
 
 	item->owner[0] = item->network[0] = item->data[0] = '\0';
+	item->chained = false;
 	item->who = "";
 	if (elem) {
 		pl_json_str(elem, "", "comment", &comment, NULL);

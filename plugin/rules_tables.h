@@ -16,6 +16,8 @@ struct pl_rules_def {
 	const char *script;
 };
 
+#define PL_RULES_CHAINED "chained "	/* in comments */
+
 extern const struct pl_rules_def pl_rules_defs[PL_RULES_TABLES];
 
 enum pl_rules_kind {
@@ -32,6 +34,7 @@ struct pl_rules_item {
 	/* Of an element, from its comment; "": it is none of ours. */
 	char owner[PL_RULES_TAG_BYTES];
 	char network[PL_RULES_TAG_BYTES];
+	bool chained;
 	const char *who;	/* the rest of the comment, for people */
 };
 

@@ -286,6 +286,10 @@ if [ -x /usr/lib/cni/bridge ]; then
 	check chained-leaves-the-rest eval '! rules | grep podlane_masq'
 	check chained-check pl CHECK "$A" c eth0 "$behind"
 	check chained-taken code 103 pl ADD "$B" d eth0 "$(maps "8080 80 tcp")"
+	check chained-taken-without-state code 103 pl ADD "$B" d eth0 \
+		"$(maps "8080 80 tcp") | .stateDir = \"$T/state2\""
+	check chained-is-not-robbed seen_as 192.0.2.2 "$OUTSIDE" tcp \
+		192.0.2.1 8080
 	check chained-del pl DEL "" c eth0 "$behind"
 	printf '%s' "$ref" | CNI_PLUGIN=/usr/lib/cni/bridge cni 1 DEL "$A" c
 	check chained-clean no_rules
