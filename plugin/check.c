@@ -15,6 +15,7 @@
 #include "common/nl.h"
 #include "common/util.h"
 #include "plugin/address.h"
+#include "plugin/nft.h"
 #include "plugin/plugin.h"
 #include "plugin/result.h"
 #include "plugin/rules_call.h"
@@ -299,9 +300,31 @@ static int status_agent(const struct pl_call *c, struct pl_err *err)
 	return -err->code;
 }
 
+/*
+ * Rules that every pod needs. Without ipam we may be in a chain, where we make
+ * none; STATUS does not say.
+ */
+static int status_rules(const struct pl_call *c, struct pl_err *err)
+{
+	const struct pl_conf *conf = &c->conf;
+	struct pl_nft *nft = NULL;
+	int rc;
+
+	if (!*conf->ipam_type || !(conf->ip_masq || conf->mac_check))
+		return 0;
+	rc = pl_nft_open(&nft, err);
+	pl_nft_close(nft);
+	if (rc == 0)
+		return 0;
+	err->code = PL_CNI_ERR_BASE + PL_CNI_NOT_AVAILABLE;
+	return -err->code;
+}
+
 int pl_cmd_status(struct pl_call *c, struct pl_err *err)
 {
 	int rc = status_agent(c, err);
 
+	if (rc == 0)
+		rc = status_rules(c, err);
 	return rc == 0 ? pl_address_status(c, err) : rc;
 }

@@ -53,10 +53,13 @@ static const struct {
 static const struct unbuilt {
 	const char *in;			/* the object that it is in */
 	const char *key;
+	const char *why;
 } unbuilt[] = {
-	{ "", "conditionsV4" },
-	{ "", "conditionsV6" },
-	{ "runtimeConfig", "infinibandGUID" },
+	{ "", "conditionsV4", "it holds words of iptables, and there are none; "
+	  "say hostIP in a mapping, or remove it" },
+	{ "", "conditionsV6", "it holds words of iptables, and there are none; "
+	  "say hostIP in a mapping, or remove it" },
+	{ "runtimeConfig", "infinibandGUID", "remove it" },
 };
 
 static bool asks(const cJSON *v)
@@ -81,8 +84,8 @@ static int check_unbuilt(const cJSON *json, struct pl_err *err)
 		if (asks(pl_json_member(in, u->key)))
 			return pl_cni_err(err, PL_CNI_UNSUPPORTED_FIELD,
 					  "%s%s%s is not supported by this "
-					  "version of podlane; remove it",
-					  u->in, *u->in ? "." : "", u->key);
+					  "version of podlane: %s", u->in,
+					  *u->in ? "." : "", u->key, u->why);
 	}
 	return 0;
 }

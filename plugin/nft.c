@@ -51,6 +51,8 @@ static const struct symbol {
 
 static int load(struct pl_nft *n, struct pl_err *err)
 {
+	const char *why;
+
 	n->lib = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
 	for (size_t i = 0; n->lib && i < PL_ARRAY_SIZE(symbols); i++) {
 		void *sym = dlsym(n->lib, symbols[i].name);
@@ -64,10 +66,11 @@ static int load(struct pl_nft *n, struct pl_err *err)
 	}
 	if (n->lib)
 		return 0;
+	why = dlerror();
 	return pl_err_set(err, ENOTSUP, "cannot load " LIBRARY ", which ipMasq, "
 			  "portMappings and macspoofchk need; install it with: "
 			  "apt-get install --no-install-recommends " PACKAGE
-			  " (%s)", dlerror());
+			  " (%s)", why ? why : "it lacks a function");
 }
 
 int pl_nft_open(struct pl_nft **out, struct pl_err *err)

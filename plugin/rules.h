@@ -12,10 +12,11 @@
  * the number of pods costs a packet nothing. The owner of an element stands in
  * its comment, which begins with the attachment's tag (the name that its
  * interface on the host has, a hash of all three parts of its name), followed
- * by the tag of its network, and by "chained" where it is behind another plugin.
- * What does not fit into an element is a chain of the attachment's own, named by
- * its tag; an element leads there. So anything that an attachment has is found
- * without its namespace, its configuration, its record and prevResult. One attachment's part of all tables
+ * by the tag of its network, and by "chained" where it is behind another
+ * plugin. What does not fit into an element is a chain of the attachment's own,
+ * named by its tag; an element leads there. So anything that an attachment has
+ * is found without its namespace, its configuration, its record and
+ * prevResult. One attachment's part of all tables
  * is made in one transaction, and deleted in one. A lock that belongs to the
  * network namespace keeps plugins from each other's transactions; it ends with
  * the process that holds it.

@@ -163,6 +163,7 @@ static bool read_data(char *buf, size_t size, const cJSON *d)
 static void read_comment(const char *c, struct pl_rules_item *item)
 {
 	const size_t len = PL_RULES_TAG_BYTES - 1;
+	const size_t chained = strlen(PL_RULES_CHAINED);
 
 	if (strlen(c) < 2 * len + 1 || c[len] != ' ' || strncmp(c, "pl", 2))
 		return;
@@ -171,9 +172,9 @@ static void read_comment(const char *c, struct pl_rules_item *item)
 	item->owner[len] = item->network[len] = '\0';
 	item->who = c + 2 * len + 1;
 	item->who += *item->who == ' ';
-	item->chained = !strncmp(item->who, PL_RULES_CHAINED, strlen(PL_RULES_CHAINED));
+	item->chained = !strncmp(item->who, PL_RULES_CHAINED, chained);
 	if (item->chained)
-		item->who += strlen(PL_RULES_CHAINED);
+		item->who += chained;
 }
 
 /* A set's element is KEY, a map's [KEY, DATA]. */

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "common/util.h"
 #include "plugin/localnet.h"
 
@@ -18,6 +19,8 @@
 /*
  * The file of a namespace is one inode for all who open it while it lives, so
  * a lock on it is a lock of the namespace; nothing has to be made or removed.
+ * Everybody in the namespace may lock it. None of ours holds it for long, so
+ * one who does must not keep pods from coming and going.
  */
 static int lock_namespace(int *fd, struct pl_err *err)
 {
@@ -29,9 +32,11 @@ static int lock_namespace(int *fd, struct pl_err *err)
 	for (int ms = 0; flock(*fd, LOCK_EX | LOCK_NB) < 0; ms++) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return pl_err_sys(err, "cannot lock the namespace");
-		if (ms == LOCK_WAIT_MS)
-			return pl_err_set(err, EBUSY, "another process changes "
-					  "the rules of this namespace");
+		if (ms == LOCK_WAIT_MS) {
+			pl_warn("another process keeps /proc/self/ns/net "
+				"locked; going on without the lock");
+			return 0;
+		}
 		nanosleep(&step, NULL);
 	}
 	return 0;

@@ -308,6 +308,21 @@ killed_del() {
 }
 check killed-del killed_del
 
+# Whoever is on the node can hold the lock, but not for ever.
+nsenter --net=/proc/"${NODE[1]}"/ns/net setpriv --reuid 65534 --clear-groups \
+	--inh-caps=-all flock -F /proc/self/ns/net sleep 300 &
+HOLDER=$!
+PIDS+=("$HOLDER")
+disown "$HOLDER"
+held() { ! host flock -n /proc/self/ns/net true; }
+wait_for 5 held
+check lock-held held
+check lock-held-add eval 'pl ADD "$A" a eth0 "$masq" >/dev/null'
+kill "$HOLDER"
+wait_for 5 is_gone "$HOLDER"
+check lock-held-works seen_as 192.0.2.1 "$A" tcp 192.0.2.2 8000
+pl DEL "" a
+
 # A machine without libnftables: an error for those who need it.
 lib=$(ldconfig -p | sed -n 's/.*libnftables.so.1 .*=> //p' | head -1)
 without_lib() {
@@ -324,6 +339,10 @@ if [ -n "$lib" ]; then
 	check no-library-says eval 'without_lib ADD "$all" |
 		grep -q "install.*libnftables1"'
 	check no-library-is-undone clean
+	check no-library-status code 50 without_lib STATUS \
+		"$masq | .cniVersion = \"1.1.0\""
+	check no-library-status-no-rules without_lib STATUS \
+		'.cniVersion = "1.1.0"'
 	check no-library-no-rules-add eval 'without_lib ADD >/dev/null'
 	check no-library-no-rules-del without_lib DEL
 	check no-library-clean clean
