@@ -118,6 +118,15 @@ static int registry_start(struct pl_agent *a, struct pl_err *err)
 	return rc;
 }
 
+static int policy_start(struct pl_agent *a, struct pl_err *err)
+{
+	const char *file = a->args->conf.policy_file;
+	int rc = *file ? pl_policy_open(a->base, file, &a->policy, err) : 0;
+
+	a->broker->policy = a->policy;
+	return rc;
+}
+
 static int remote_start(struct pl_agent *a, struct pl_err *err)
 {
 	const struct pl_agent_conf *conf = &a->args->conf;
@@ -216,6 +225,8 @@ static int start(struct pl_agent *a, struct pl_err *err)
 	if (rc == 0)
 		rc = registry_start(a, err);
 	if (rc == 0)
+		rc = policy_start(a, err);
+	if (rc == 0)
 		rc = overlay_start(a, err);
 	if (rc == 0)
 		rc = remote_start(a, err);
@@ -250,6 +261,7 @@ static void stop(struct pl_agent *a)
 	if (a->registry)
 		pl_registry_file_close(a->registry);
 	pl_registry_fini(&a->none);
+	pl_policy_close(a->policy);
 	if (a->broker)
 		pl_broker_destroy(a->broker);
 	for (size_t i = 0; i < PL_ARRAY_SIZE(a->signals); i++)

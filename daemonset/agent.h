@@ -29,6 +29,7 @@ struct pl_limits {
 
 struct pl_agent_conf {
 	char registry_file[PATH_MAX];	/* "": none */
+	char policy_file[PATH_MAX];	/* "": none */
 	char state_dir[PATH_MAX];
 	struct pl_overlay_conf overlay;
 	char carrier[16];

@@ -25,6 +25,7 @@ struct pl_agent {
 	struct pl_remote *remote;
 	struct pl_registry none;		/* where no file is given */
 	struct pl_registry_file *registry;	/* NULL: none */
+	struct pl_policy *policy;		/* NULL: none */
 	struct pl_overlay overlay;
 	bool has_overlay;
 	struct event *overlay_retry;

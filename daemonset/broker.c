@@ -64,16 +64,21 @@ void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c)
 		pl_opening_end(o);
 }
 
-int pl_broker_policy(struct pl_pod *owner, uint32_t flags,
-		     const char *ns, const char *what, struct pl_err *err)
+int pl_broker_policy(struct pl_pod *owner, uint32_t flags, const char *ns,
+		     enum pl_policy_kind kind, const char *name,
+		     struct pl_err *err)
 {
-	if ((flags & PL_ALLOW_ANY) || !strcmp(owner->ns, ns))
+	if ((flags & PL_ALLOW_ANY) || !strcmp(owner->ns, ns) ||
+	    pl_policy_allows(owner->pods->broker->policy, kind, name,
+			     owner->ns, ns))
 		return 0;
 	pl_pod_counts_event(&owner->counts, PL_POD_REFUSED_POLICY);
 	return pl_err_set(err, EACCES,
-			  "%s is for pods of namespace '%s' only, this pod is "
-			  "of '%s'; its owner may allow others (PL_ALLOW_ANY)",
-			  what, owner->ns, ns);
+			  "%s '%s' is for pods of namespace '%s' only, this "
+			  "pod is of '%s'; its owner may allow others "
+			  "(PL_ALLOW_ANY), or the policy of its node",
+			  kind == PL_POLICY_SERVICE ? "service" : "region",
+			  name, owner->ns, ns);
 }
 
 static int quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,

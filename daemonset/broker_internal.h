@@ -14,6 +14,7 @@
 #include "daemonset/broker.h"
 #include "daemonset/client.h"
 #include "daemonset/pod.h"
+#include "daemonset/policy.h"
 #include "daemonset/registry.h"
 #include "daemonset/remote.h"
 #include "shm/segment.h"
@@ -27,6 +28,7 @@ struct pl_broker {
 	struct pl_pods *pods;
 	struct pl_remote *remote;		/* NULL: no other nodes */
 	const struct pl_registry *registry;	/* NULL: none */
+	const struct pl_policy *policy;		/* NULL: none */
 	uint64_t last_id;
 	struct pl_lane_rec *lanes;		/* by id */
 	struct pl_region_opening *openings;	/* by id */
@@ -129,9 +131,10 @@ void pl_broker_destroy(struct pl_broker *b);
 /* End everything that the client made. */
 void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c);
 
-/* May pods of this Kubernetes namespace use what owner offers so? */
-int pl_broker_policy(struct pl_pod *owner, uint32_t flags,
-		     const char *ns, const char *what, struct pl_err *err);
+/* May pods of this Kubernetes namespace use what owner offers so? -EACCES. */
+int pl_broker_policy(struct pl_pod *owner, uint32_t flags, const char *ns,
+		     enum pl_policy_kind kind, const char *name,
+		     struct pl_err *err);
 
 /*
  * Count one more of *used, and bytes, against the pod's limits; both or

@@ -300,7 +300,8 @@ static int connect_local(struct pl_lane_rec *l, struct pl_pod *pod, int seg_fd,
 
 	if (!s)
 		return pl_service_missing(l->broker, pod, l->service, err);
-	rc = pl_broker_policy(pod, s->flags, from->ns, "this service", err);
+	rc = pl_broker_policy(pod, s->flags, from->ns, PL_POLICY_SERVICE,
+			      l->service, err);
 	if (rc < 0)
 		return rc;
 	rc = pl_lane_end_attach(&l->ends[PL_END_TO], s->client, 0, err);
@@ -387,6 +388,8 @@ const char *pl_broker_on_connect(struct pl_client *c, const void *msg,
 				m.addr);
 	else
 		rc = connect_lane(c, &m, &dst, fds[0], &err);
+	if (rc == -EACCES)
+		pl_pod_complain(c->pod, "may not connect: %s", err.msg);
 	rc = pl_broker_later(c, rc, -ECONNREFUSED);
 	if (rc < 0)
 		pl_client_send_error(c, m.h.seq, rc, err.msg);

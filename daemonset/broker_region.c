@@ -255,7 +255,8 @@ static int region_get(struct pl_pod *pod, const char *name, const char *ns,
 	if (!*out)
 		return pl_err_set(err, ENOENT, "that pod has no region '%s'",
 				  name);
-	return pl_broker_policy(pod, (*out)->flags, ns, "this region", err);
+	return pl_broker_policy(pod, (*out)->flags, ns, PL_POLICY_REGION, name,
+				err);
 }
 
 static int open_local(struct pl_region_opening *o, struct pl_pod *pod,
@@ -286,6 +287,9 @@ static void on_opened(void *arg, int status, const char *text,
 	struct pl_err err;
 
 	if (status < 0) {
+		if (status == -EACCES)
+			pl_pod_complain(c->pod, "may not open a region: %s",
+					text);
 		opening_free(o);
 		pl_client_send_error(c, seq, pl_broker_later(c, status,
 							     -ENOENT), text);
@@ -375,6 +379,8 @@ const char *pl_broker_on_region_open(struct pl_client *c, const void *msg,
 				m.addr);
 	else
 		rc = region_open(c, &m, &owner, &err);
+	if (rc == -EACCES)
+		pl_pod_complain(c->pod, "may not open a region: %s", err.msg);
 	rc = pl_broker_later(c, rc, -ENOENT);
 	if (rc < 0)
 		pl_client_send_error(c, m.h.seq, rc, err.msg);

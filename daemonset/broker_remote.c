@@ -32,6 +32,9 @@ static void on_connected(void *arg, int status, const char *text,
 	int rc;
 
 	if (status < 0) {
+		if (status == -EACCES)
+			pl_pod_complain(l->ends[PL_END_FROM].client->pod,
+					"may not connect: %s", text);
 		pl_lane_refuse(l, status, text);
 		return;
 	}
@@ -119,8 +122,8 @@ static int find_service(struct pl_broker *b,
 	*s = pl_service_find(pod, in->service);
 	if (!*s)
 		return pl_service_missing(b, pod, in->service, err);
-	return pl_broker_policy(pod, (*s)->flags, in->src_ns, "this service",
-				err);
+	return pl_broker_policy(pod, (*s)->flags, in->src_ns,
+				PL_POLICY_SERVICE, in->service, err);
 }
 
 int pl_broker_incoming(struct pl_broker *b, const struct pl_broker_incoming *in,

@@ -151,6 +151,7 @@ static const struct key keys[] = {
 	  RESUME_MAX_S * 1000 },
 	{ "", "checksum", get_bool, AT(checksum), 0, 0 },
 	{ "registry", "file", get_path, AT(registry_file), 0, 0 },
+	{ "policy", "file", get_path, AT(policy_file), 0, 0 },
 	{ "carrier", "type", get_carrier, AT(carrier), 0, 0 },
 	{ "carrier", "port", get_u16, AT(port), 1, 65535 },
 	{ "carrier", "congestionControl", get_congestion, AT(congestion), 0,
@@ -262,8 +263,8 @@ static int read_overlay(const cJSON *top, struct pl_agent_conf *c,
 int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		       struct pl_err *err)
 {
-	static const char *const sections[] = { "", "registry", "carrier",
-						"limits" };
+	static const char *const sections[] = { "", "registry", "policy",
+						"carrier", "limits" };
 	pl_auto_json *top = NULL;
 	int rc = pl_json_load(path, &top, err);
 

@@ -40,6 +40,9 @@ static int op_node(struct request *r, struct pl_err *err)
 				HASH_COUNT(a->pods->by_ns));
 	cJSON_AddStringToObject(r->answer, "registry",
 				*problem ? problem : "ok");
+	problem = a->policy ? pl_policy_problem(a->policy) : "none";
+	cJSON_AddStringToObject(r->answer, "policy",
+				*problem ? problem : "ok");
 	return 0;
 }
 
@@ -188,6 +191,11 @@ static int op_nodes(struct request *r, struct pl_err *err)
 	return add_list(r, "nodes", pl_list_nodes(r->agent->broker), err);
 }
 
+static int op_policy(struct request *r, struct pl_err *err)
+{
+	return add_list(r, "policy", pl_policy_rules(r->agent->policy), err);
+}
+
 static const struct op {
 	const char *name;
 	int (*fn)(struct request *r, struct pl_err *err);
@@ -197,6 +205,7 @@ static const struct op {
 	{ "status", op_status },   { "gc", op_gc },
 	{ "pods", op_pods },	   { "lanes", op_lanes },
 	{ "regions", op_regions }, { "nodes", op_nodes },
+	{ "policy", op_policy },
 };
 
 static int run(struct request *r, struct pl_err *err)

@@ -103,6 +103,7 @@ static const struct pl_column status_columns[] = {
 	{ "POD-CIDRS", "podCIDRs", PL_CELL_TEXT, NULL },
 	{ "PODS", "pods", PL_CELL_NUMBER, NULL },
 	{ "REGISTRY", "registry", PL_CELL_TEXT, NULL },
+	{ "POLICY", "policy", PL_CELL_TEXT, NULL },
 };
 
 static const struct pl_column pods_columns[] = {
@@ -160,6 +161,13 @@ static const struct pl_column nodes_columns[] = {
 	{ "RECEIVED", "receivedBytes", PL_CELL_BYTES, NULL },
 };
 
+static const struct pl_column policy_columns[] = {
+	{ "TO", "to", PL_CELL_TEXT, NULL },
+	{ "FROM", "from", PL_CELL_TEXT, NULL },
+	{ "SERVICES", "services", PL_CELL_TEXT, NULL },
+	{ "REGIONS", "regions", PL_CELL_TEXT, NULL },
+};
+
 static const struct command {
 	const char *name;	/* and the operation's */
 	const char *help;
@@ -177,6 +185,8 @@ static const struct command {
 	  regions_columns, PL_ARRAY_SIZE(regions_columns) },
 	{ "nodes", "nodes of the registry, and the carrier to them", true,
 	  nodes_columns, PL_ARRAY_SIZE(nodes_columns) },
+	{ "policy", "which namespaces may use what others offer", true,
+	  policy_columns, PL_ARRAY_SIZE(policy_columns) },
 	{ "version", "versions of podlanectl and of the agent", false, NULL,
 	  0 },
 };

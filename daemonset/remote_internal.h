@@ -206,6 +206,8 @@ struct pl_rnode {
 	struct pl_rread *finds;
 	struct pl_rrep *reps;
 	struct pl_rsub *subs;
+	uint64_t log_window_ns;		/* see pl_rnode_complain */
+	unsigned int log_count;
 };
 
 struct pl_remote {
@@ -243,6 +245,15 @@ void pl_rnode_free(struct pl_rnode *n);
 /* Never fails as long as there is memory; dropped when the node is down. */
 void pl_rnode_send(struct pl_rnode *n, const void *msg, size_t len,
 		   uint64_t after);
+/*
+ * May this node speak for the pod? Not where the registry says that its address
+ * is another node's. -EACCES.
+ */
+int pl_rnode_speaks_for(const struct pl_rnode *n, const struct pl_addr *pod,
+			struct pl_err *err);
+/* What a pod of that node, or its agent, may not; a few of them a minute. */
+void pl_rnode_complain(struct pl_rnode *n, const struct pl_peer_addr *pod,
+		       const char *text);
 struct pl_peer_hdr pl_peer_head(enum pl_peer_type type, size_t len,
 				uint64_t no, uint32_t flags);
 void pl_peer_refuse_send(struct pl_rnode *n, enum pl_peer_type type,

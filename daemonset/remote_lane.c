@@ -475,7 +475,9 @@ static int incoming(struct pl_rlane *l, const struct pl_peer_lane_open *m,
 	    !pl_ring_bytes_valid(m->ring_bytes) || m->timeout_ms < -1)
 		return pl_err_set(err, EPROTO, "a request for a lane that is "
 				  "not understood");
-	rc = pl_rlane_equip(l, m->ring_bytes, &theirs, err);
+	rc = pl_rnode_speaks_for(l->node, &in.src, err);
+	if (rc == 0)
+		rc = pl_rlane_equip(l, m->ring_bytes, &theirs, err);
 	if (rc < 0)
 		return rc;
 	in.replica_fd = l->rep.fd;
@@ -539,6 +541,8 @@ void pl_rlane_on_open(struct pl_rnode *n, const void *msg)
 				"not understood");
 	else
 		rc = l ? open_again(l, &m, &err) : open_new(n, &m, &err);
+	if (rc == -EACCES)
+		pl_rnode_complain(n, &m.src, err.msg);
 	if (rc < 0)
 		pl_peer_refuse_send(n, PL_PEER_LANE_REFUSE, m.h.no, rc,
 				    err.msg);

@@ -16,6 +16,8 @@
 #include "common/util.h"
 
 #define BACKLOG_RETRY_MS 5
+#define COMPLAINTS 10
+#define COMPLAINTS_NS UINT64_C(60000000000)
 
 /* --- helpers for messages ------------------------------------------------ */
 
@@ -162,6 +164,40 @@ void pl_rnode_send(struct pl_rnode *n, const void *msg, size_t len,
 	else if (rc < 0)
 		pl_error("node=%s: a message can't be sent: %s", n->name,
 			 strerror(-rc));
+}
+
+/* --- what a node may not ------------------------------------------------- */
+
+int pl_rnode_speaks_for(const struct pl_rnode *n, const struct pl_addr *pod,
+			struct pl_err *err)
+{
+	const struct pl_node *at = pl_registry_by_pod(n->r->registry, pod);
+	char buf[INET6_ADDRSTRLEN];
+
+	if (!at || !strcmp(at->name, n->name))
+		return 0;
+	return pl_err_set(err, EACCES, "%s is an address of node %s, not of %s",
+			  pl_addr_str(pod, buf), at->name, n->name);
+}
+
+void pl_rnode_complain(struct pl_rnode *n, const struct pl_peer_addr *pod,
+		       const char *text)
+{
+	char buf[INET6_ADDRSTRLEN] = "?";
+	uint64_t now = pl_now_ns();
+	struct pl_addr a;
+
+	if (now - n->log_window_ns > COMPLAINTS_NS) {
+		n->log_window_ns = now;
+		n->log_count = 0;
+	}
+	if (++n->log_count > COMPLAINTS)
+		return;
+	if (pl_peer_addr_take(pod, &a) == 0)
+		pl_addr_str(&a, buf);
+	pl_warn("node=%s pod=%s: refused: %s%s", n->name, buf, text,
+		n->log_count == COMPLAINTS ? " (more of these in the next "
+					     "minute are not shown)" : "");
 }
 
 /* --- nodes --------------------------------------------------------------- */

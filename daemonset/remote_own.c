@@ -421,6 +421,8 @@ static int find_take(struct pl_rnode *n, const struct pl_peer_region_find *m,
 	    !pl_peer_name_ok(m->name, sizeof(m->name), false))
 		return pl_err_set(err, EPROTO, "a request for a region that is "
 				  "not understood");
+	if (m->reader.family && pl_rnode_speaks_for(n, &reader, err) < 0)
+		return -err->code;
 	return pl_broker_region_lookup(n->r->broker, &owner, m->name, m->ns, b,
 				       err);
 }
@@ -435,6 +437,8 @@ void pl_rown_on_find(struct pl_rnode *n, const void *msg)
 	struct pl_err err;
 	int rc = find_take(n, m, &b, &err);
 
+	if (rc == -EACCES)
+		pl_rnode_complain(n, &m->reader, err.msg);
 	if (rc < 0) {
 		pl_peer_refuse_send(n, PL_PEER_REGION_REFUSE, m->h.no, rc,
 				    err.msg);

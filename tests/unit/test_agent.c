@@ -130,6 +130,8 @@ static void conf_defaults(void **state)
 	(void)state;
 	assert_int_equal(load("{}", c, &err), 0);
 	assert_string_equal(c->registry_file, "");
+	assert_string_equal(c->policy_file, "");
+	assert_int_equal(c->peer_ms, 10000);
 	assert_int_equal(c->overlay.type, PL_OVERLAY_NONE);
 	assert_string_equal(c->carrier, "tcp");
 	assert_int_equal(c->port, 0);
@@ -146,14 +148,17 @@ static void conf_all(void **state)
 
 	(void)state;
 	assert_int_equal(load("{\"registry\":{\"file\":\"/r\"},"
+			      "\"policy\":{\"file\":\"/p\"},"
 			      "\"stateDir\":\"/s\",\"logLevel\":\"debug\","
 			      "\"overlay\":{\"type\":\"vxlan\",\"vni\":7},"
 			      "\"carrier\":{\"type\":\"tcp\",\"port\":99,"
-			      "\"connections\":3},"
+			      "\"connections\":3,\"peerTimeout\":1.5},"
 			      "\"limits\":{\"connections\":1,\"listeners\":2,"
 			      "\"lanes\":3,\"regions\":4,"
 			      "\"bytes\":4503599627370496}}", c, &err), 0);
 	assert_string_equal(c->registry_file, "/r");
+	assert_string_equal(c->policy_file, "/p");
+	assert_int_equal(c->peer_ms, 1500);
 	assert_string_equal(c->state_dir, "/s");
 	assert_int_equal(c->log_level, PL_LOG_DEBUG);
 	assert_int_equal(c->overlay.vni, 7);
@@ -181,6 +186,8 @@ static void conf_wrong(void **state)
 		{ "{\"registry\":{\"file\":\"r\"}}", "not 'r'" },
 		{ "{\"stateDir\":[]}", "stateDir" },
 		{ "{\"checksum\":1}", "checksum" },
+		{ "{\"policy\":{\"file\":\"p\"}}", "not 'p'" },
+		{ "{\"carrier\":{\"peerTimeout\":0}}", "peerTimeout" },
 		{ "{\"logLevel\":\"x\"}", "not 'x'" },
 		{ "{\"carrier\":{\"type\":\"x\"}}", "not 'x'" },
 		{ "{\"carrier\":{\"port\":0}}", "carrier.port" },

@@ -159,6 +159,26 @@ static void half_close(void **state)
 	no_lanes_left(n);
 }
 
+/* A pod of node b, as node b says; of its own, as node a knows. */
+static void false_address(void **state)
+{
+	struct nodes *n = *state;
+	struct pl_range range = { .node = 0 };
+	struct pod pb;
+
+	assert_int_equal(pl_prefix_parse("10.88.2.0/24", &range.cidr), 0);
+	n->a.reg.ranges = &range;
+	n->a.reg.n_ranges = 1;
+	pod_connect(&n->b, &pb, KB64, 5000);
+	RUN_UNTIL(n->base, pb.status != 1);
+	assert_int_equal(pb.status, -EACCES);
+	assert_non_null(strstr(pb.text, "is an address of node node-a"));
+	assert_null(n->a.done);
+	pod_die(&pb);
+	n->a.reg.ranges = NULL;
+	n->a.reg.n_ranges = 0;
+}
+
 static void refused(void **state)
 {
 	struct nodes *n = *state;
@@ -718,6 +738,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(bytes_both_ways), T(tail_is_always_told), T(ends),
+		T(false_address),
 		T(half_close), T(refused), T(not_accepted),
 		T(destroyed_while_incoming), T(crossing_end),
 		T(unreachable), T(resumed), T(cut_in_handshake), T(restarted),
