@@ -4,18 +4,17 @@
 . "$(dirname "$0")/lib.sh"
 . tests/system/bench.bash
 small=(--model googlenet --steps 2 --warmup 1 --repeat 1)
-compare() { timeout -k 5 120 "$P" compare "$@" </dev/null; }
+bench() { timeout -k 5 120 "$P" compare "$@" </dev/null; }
 
 # --- it works ---------------------------------------------------------------
 runs() {
 	local name=$1
 	shift
-	compare "${small[@]}" --json "$T/$name.json" "$@" >"$T/$name.out" 2>&1
+	bench "${small[@]}" --json "$T/$name.json" "$@" >"$T/$name.out" 2>&1
 	local rc=$?
 	[ $rc = 0 ] || cat "$T/$name.out"
 	return $rc
 }
-q() { jq -e "$2" "$T/$1.json"; }
 check "both placements and transports" runs all --plot "$T/all.png"
 check "one result of each" q all '[.results[]|.placement+" "+.transport]==
 	["same-node overlay","same-node podlane","cross-node overlay","cross-node podlane"]'
@@ -64,15 +63,6 @@ check "is removed" test ! -e "$T/own"
 check "nothing is left of good runs" nothing_left
 
 # --- bad input --------------------------------------------------------------
-# fails STATUS TEXT OPTION...: exit status, and what stands on stderr
-fails() {
-	local rc want=$1 text=$2
-	shift 2
-	compare "$@" >"$T/out" 2>"$T/err"
-	rc=$?
-	cat "$T/out" "$T/err"
-	[ $rc = "$want" ] && grep -qF -- "$text" "$T/err"
-}
 check "unknown option" fails 2 "unknown option '--frob'" --frob
 check "unknown model" fails 2 "unknown model 'lenet'" --model lenet
 check "unknown placement" fails 2 "'moon'" --placement moon

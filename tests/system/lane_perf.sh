@@ -2,34 +2,16 @@
 # tests/system/lane_perf.sh: lane_perf on its own cluster, as small as it gets:
 # what it measures and verifies, bad input, and that nothing is left behind.
 . "$(dirname "$0")/lib.sh"
+. tests/system/bench.bash
 P=$O/bench/lane_perf
-export TMPDIR=$T
-perf() { timeout -k 5 200 "$P" "$@" </dev/null; }
+bench() { timeout -k 5 200 "$P" "$@" </dev/null; }
 small=(--duration 2 --lanes 1,3 --size 8,1000,64K)
-leftovers() {
-	local pid
-	ls -d "$T"/ps_throughput.* 2>/dev/null
-	for pid in $(pgrep -x 'lane_perf|lp-.*|podlaned'); do
-		grep -qzx "TMPDIR=$T" "/proc/$pid/environ" 2>/dev/null &&
-			tr '\0' ' ' <"/proc/$pid/cmdline" && echo
-	done
-}
-nothing_left() {
-	local s
-	for s in 1 2 3 4 5 6 7 8 9 10; do
-		[ -z "$(leftovers)" ] && return 0
-		sleep 0.2
-	done
-	leftovers
-	return 1
-}
 runs() {
 	local name=$1
 	shift
-	perf "$@" --json "$T/$name.json" >"$T/$name.out" 2>&1 ||
+	bench "$@" --json "$T/$name.json" >"$T/$name.out" 2>&1 ||
 		{ cat "$T/$name.out"; false; }
 }
-q() { jq -e "$2" "$T/$1.json"; }
 
 check "everything, twice" runs all "${small[@]}" --repeat 2 \
 	--plot "$T/all.png"
@@ -69,15 +51,6 @@ check "is all there is" q one '[.latency,.stream,.many,.idle,.connect|.[]|
 check "its folder is removed" test ! -e "$T/own"
 check "nothing is left of good runs" nothing_left
 
-# fails STATUS TEXT OPTION...: exit status, and what stands on stderr
-fails() {
-	local rc want=$1 text=$2
-	shift 2
-	perf "$@" >"$T/out" 2>"$T/err"
-	rc=$?
-	cat "$T/out" "$T/err"
-	[ $rc = "$want" ] && grep -qF -- "$text" "$T/err"
-}
 check "unknown option" fails 2 "--frob" --frob
 check "a size that is none" fails 2 "--size 7" --size 7
 check "too many lanes" fails 2 "--lanes 1001" --lanes 1001
