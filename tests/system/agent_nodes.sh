@@ -3,12 +3,7 @@
 # as the agents' brokers see them; a registry that changes.
 . "$(dirname "$0")/lib.sh"
 
-node_add 1
-node_add 2
-agent_config 1
-agent_config 2
-agent_start 1 || exit 1
-agent_start 2 || exit 1
+two_agents || exit 1
 has() {
 	local n=$1
 	shift

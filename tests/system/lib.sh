@@ -11,6 +11,7 @@
 #   NODE_NAME[N]=NAME   before agent_config: the node's name, not nodeN
 #   agent_start N     starts podlaned in node N, waits until it serves;
 #                     AGENT_WITH: a command before it
+#   two_agents        nodes 1 and 2, an agent on each
 #   agent_stop N [SIG]
 #   ctl N ARG...      podlanectl for the agent of node N
 #   ns_add            new namespace; its pid is in $PID
@@ -134,6 +135,13 @@ agent_start() {
 	PIDS+=("$!")
 	disown "$!"
 	wait_for 10 agent_ready "$n" || { cat "$T/n$n/agent.log"; return 1; }
+}
+two_agents() {
+	node_add 1
+	node_add 2
+	agent_config 1
+	agent_config 2
+	agent_start 1 && agent_start 2
 }
 is_gone() { ! kill -0 "$1" 2>/dev/null; }
 agent_stop() {

@@ -4,12 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 P=$O/tests/system/remote_pods
-node_add 1
-node_add 2
-agent_config 1
-agent_config 2
-agent_start 1 || exit 1
-agent_start 2 || exit 1
+two_agents || exit 1
 pod_add 1 a || exit 1
 pod_add 2 b || exit 1
 pod_add 2 c || exit 1

@@ -5,12 +5,7 @@
 . tests/system/resume.bash
 
 KILLS=${KILLS:-8}
-node_add 1
-node_add 2
-agent_config 1
-agent_config 2
-agent_start 1 || exit 1
-agent_start 2 || exit 1
+two_agents || exit 1
 reg_add 1 a 10.88.1.10 >/dev/null
 reg_add 1 b 10.88.1.11 >/dev/null
 reg_add 2 c 10.88.2.10 >/dev/null
