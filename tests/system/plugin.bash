@@ -2,7 +2,9 @@
 #
 #   net [JQ]          the configuration, changed by a jq filter
 #   pl CMD PID CID [IF] [JQ]  run the plugin; PID "" is an empty CNI_NETNS
+#   one_node [ARG...]  node 1, with lo only, and fake_start
 #   fake_start [ARG...]  an agent that only answers; $T/log has what it was asked
+#   killed_after US CMD PID CID < config  the plugin killed after so long
 #   clean             the node has no pod's interface, no record, no address
 #   code N CMD...     CMD fails with one error document of this code
 NET='{"cniVersion":"1.0.0","name":"net","type":"podlane","bridge":"br0",
@@ -14,6 +16,12 @@ pl() {
 	local cmd=$1 pid=$2 cid=$3 ifname=${4:-eth0}
 	net "${5:-.}" | cni 1 "$cmd" "$pid" "$cid" "$ifname"
 }
+killed_after() {
+	in_ns "${NODE[1]}" env CNI_COMMAND="$2" CNI_CONTAINERID="$4" \
+		CNI_NETNS="${3:+/proc/$3/ns/net}" CNI_IFNAME=eth0 \
+		CNI_PATH="$O/ipam" "$O/tests/system/kill_after" "$1" \
+		"$O/plugin/podlane" >/dev/null 2>&1
+}
 host() { in_ns "${NODE[1]}" "$@"; }
 fake_start() {
 	rm -f "$T/agent.sock"
@@ -22,6 +30,11 @@ fake_start() {
 	PIDS+=("$FAKE")
 	disown "$FAKE"
 	wait_for 5 test -S "$T/agent.sock"
+}
+one_node() {
+	ns_add && NODE[1]=$PID
+	host ip link set lo up
+	fake_start "$@"
 }
 fake_stop() {
 	kill -KILL "$FAKE" 2>/dev/null

@@ -3,9 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/plugin.bash"
 
-ns_add && NODE[1]=$PID
-host ip link set lo up
-fake_start --mtu 1400
+one_node --mtu 1400
 pod() { ns_add && eval "$1=$PID"; }
 pod A
 pod B

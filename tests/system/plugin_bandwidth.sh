@@ -4,9 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/plugin.bash"
 
-ns_add && NODE[1]=$PID
-host ip link set lo up
-fake_start
+one_node
 ns_add && A=$PID
 if ! host ip link add probe type ifb 2>/dev/null; then
 	skip bandwidth "this kernel has no ifb devices"

@@ -7,9 +7,7 @@ fi
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/plugin.bash"
 
-ns_add && NODE[1]=$PID
-host ip link set lo up
-fake_start
+one_node
 ns_add && A=$PID
 mkdir "$T/disk" "$T/state" "$T/ipam"
 

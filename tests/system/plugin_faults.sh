@@ -3,9 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/plugin.bash"
 
-ns_add && NODE[1]=$PID
-host ip link set lo up
-fake_start
+one_node
 ns_add && A=$PID
 ns_add && B=$PID
 
@@ -211,10 +209,7 @@ killed() {
 	local i us bad=0
 	for i in $(seq 60); do
 		us=$((i * 60))
-		in_ns "${NODE[1]}" env CNI_COMMAND=ADD CNI_CONTAINERID=k \
-			CNI_NETNS="/proc/$A/ns/net" CNI_IFNAME=eth0 \
-			CNI_PATH="$O/ipam" "$O/tests/system/kill_after" $us \
-			"$O/plugin/podlane" <"$T/conf" >/dev/null 2>&1
+		killed_after $us ADD "$A" k <"$T/conf"
 		case $((i % 3)) in
 		0) pl DEL "" k ;;
 		1) pl GC "" "" "" '.cniVersion = "1.1.0" |

@@ -4,9 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/plugin.bash"
 
-ns_add && NODE[1]=$PID
-host ip link set lo up
-fake_start
+one_node
 ns_add && A=$PID
 ns_add && B=$PID
 ns_add && C=$PID

@@ -268,10 +268,7 @@ killed() {
 	local i us
 	for i in $(seq 75); do
 		us=$((i * 120))
-		in_ns "${NODE[1]}" env CNI_COMMAND=ADD CNI_CONTAINERID=k \
-			CNI_NETNS="/proc/$A/ns/net" CNI_IFNAME=eth0 \
-			CNI_PATH="$O/ipam" "$O/tests/system/kill_after" $us \
-			"$O/plugin/podlane" <"$T/conf" >/dev/null 2>&1
+		killed_after $us ADD "$A" k <"$T/conf"
 		case $((i % 3)) in
 		0) pl DEL "" k ;;
 		1) gc "$valid = []" ;;
