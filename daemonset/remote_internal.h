@@ -236,6 +236,9 @@ struct pl_remote {
 struct pl_rnode *pl_rnode_get(struct pl_remote *r, const char *name);
 /* Try to connect. -EHOSTUNREACH. */
 int pl_rnode_want(struct pl_rnode *n, struct pl_err *err);
+/* Both: the node of that name, which is wanted from now on. */
+int pl_rnode_reach(struct pl_remote *r, const char *name, struct pl_rnode **n,
+		   struct pl_err *err);
 void pl_rnode_up(struct pl_rnode *n, struct pl_carrier_peer *peer);
 void pl_rnode_down(struct pl_rnode *n, int reason);
 /* What is paused ends after resume_ms: see to that. */

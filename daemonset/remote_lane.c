@@ -334,13 +334,10 @@ static int ask_make(struct pl_peer_lane_open *m, uint64_t no,
 int pl_remote_connect(struct pl_remote *r, const struct pl_remote_lane *lane,
 		      pl_remote_lane_done *done, void *arg, struct pl_err *err)
 {
-	struct pl_rnode *n = pl_rnode_get(r, lane->node->name);
+	struct pl_rnode *n;
 	struct pl_rlane *l;
-	int rc;
+	int rc = pl_rnode_reach(r, lane->node->name, &n, err);
 
-	if (!n)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = pl_rnode_want(n, err);
 	if (rc < 0)
 		return rc;
 	if (pl_rlane_find(n, pl_rlane_no(lane->uid), true))

@@ -289,6 +289,14 @@ int pl_rnode_want(struct pl_rnode *n, struct pl_err *err)
 	return 0;
 }
 
+int pl_rnode_reach(struct pl_remote *r, const char *name, struct pl_rnode **n,
+		   struct pl_err *err)
+{
+	*n = pl_rnode_get(r, name);
+	return *n ? pl_rnode_want(*n, err) :
+		    pl_err_set(err, ENOMEM, "out of memory");
+}
+
 void pl_rnode_up(struct pl_rnode *n, struct pl_carrier_peer *peer)
 {
 	struct pl_rlane *l, *tmp;

@@ -278,13 +278,10 @@ int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *in,
 			  pl_remote_region_done *done, void *arg,
 			  struct pl_err *err)
 {
-	struct pl_rnode *n = pl_rnode_get(r, in->node->name);
+	struct pl_rnode *n;
 	struct pl_rread *o;
-	int rc;
+	int rc = pl_rnode_reach(r, in->node->name, &n, err);
 
-	if (!n)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = pl_rnode_want(n, err);
 	if (rc < 0)
 		return rc;
 	if (pl_uid_is_set(in->uid) && !n->is_up)

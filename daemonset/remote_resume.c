@@ -297,13 +297,10 @@ int pl_remote_lane_resume(struct pl_remote *r,
 			  struct pl_remote_lane_up *up, struct pl_err *err)
 {
 	const uint64_t no = pl_rlane_no(in->uid);
-	struct pl_rnode *n = pl_rnode_get(r, in->node->name);
+	struct pl_rnode *n;
 	struct pl_rlane *l;
-	int rc;
+	int rc = pl_rnode_reach(r, in->node->name, &n, err);
 
-	if (!n)
-		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = pl_rnode_want(n, err);
 	if (rc < 0)
 		return rc;
 	if (pl_rlane_find(n, no, in->opener))
