@@ -11,9 +11,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 #include "common/util.h"
+#include "bench/ps_job.h"
 #include "bench/ps_kernels.h"
 
 #define ARRAY_BYTES (96u << 20)
@@ -66,9 +66,8 @@ static void *work(void *arg)
 	/* All turn back here, or all come to the barrier. */
 	if (incomplete)
 		return NULL;
-	a = mmap(NULL, 3 * (size_t)ARRAY_BYTES, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (a == MAP_FAILED)
+	a = ps_floats_alloc(3 * n, NULL);
+	if (!a)
 		atomic_store(&h->crew->failed, true);
 	pthread_barrier_wait(&h->crew->barrier);
 	if (atomic_load(&h->crew->failed))
@@ -80,8 +79,7 @@ static void *work(void *arg)
 		h->end_ns[r] = pl_now_ns();
 	}
 out:
-	if (a != MAP_FAILED)
-		munmap(a, 3 * (size_t)ARRAY_BYTES);
+	ps_floats_free(a, 3 * n);
 	return NULL;
 }
 

@@ -102,6 +102,7 @@ void pl_region_info(const struct pl_region *region,
 	*info = region->info;
 	info->size = region->seg.data_bytes;
 	info->version = pl_region_version(region);
+	info->huge_bytes = region->seg.huge_bytes;
 }
 
 /* --- owner -------------------------------------------------------------- */

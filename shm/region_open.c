@@ -66,11 +66,24 @@ int pl_region_ask_create(struct pl_conn *conn, bool again,
 	return rc;
 }
 
+/* Falls back to what is there, with a note. */
+static void make_huge(struct pl_seg *s, struct pl_err *err)
+{
+	size_t at = 0, file = pl_seg_file_bytes(s->data_bytes);
+
+	pl_seg_huge(s, &at, file);
+	if (file - s->huge_bytes < PL_SEG_HUGE || !err)
+		return;
+	pl_err_set(err, 0, "%zu of %zu MiB are in huge pages: the kernel had "
+		   "no more, or none at all", s->huge_bytes >> 20, file >> 20);
+}
+
 int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 		     uint32_t flags, struct pl_region **out,
 		     struct pl_err *err)
 {
-	struct pl_msg_region_create req = { .size = size, .flags = flags };
+	struct pl_msg_region_create req = { .size = size,
+					    .flags = flags & ~PL_HUGE };
 	struct pl_msg_region ok;
 	struct pl_region_info info;
 	struct pl_region_parts parts = { .seg = PL_SEG_NONE,
@@ -78,12 +91,12 @@ int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 					 .watch = PL_SEG_NONE,
 					 .bell = -1,
 					 .conn = conn,
-					 .flags = flags,
+					 .flags = flags & ~PL_HUGE,
 					 .msg = &ok,
 					 .info = &info };
 	int fds[2], rc = pl_msg_set_name(req.name, name, "region", err);
 
-	if (rc == 0 && (flags & ~PL_ALLOW_ANY))
+	if (rc == 0 && (flags & ~(PL_ALLOW_ANY | PL_HUGE)))
 		rc = pl_err_set(err, EINVAL, "unknown flags %#x", flags);
 	if (rc == 0)
 		rc = pl_uid_draw(req.uid, err);
@@ -91,6 +104,8 @@ int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 		rc = pl_seg_region_create(size, &parts.seg, err);
 	if (rc < 0)
 		return rc;
+	if (flags & PL_HUGE)
+		make_huge(&parts.seg, err);
 	rc = pl_region_ask_create(conn, false, &req, parts.seg.fd, &ok, fds,
 				  &parts.epoch, err);
 	if (rc < 0)

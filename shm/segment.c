@@ -2,8 +2,10 @@
 #include "shm/segment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,6 +18,9 @@
 #include "shm/podlane.h"
 
 #define REGION_MAX (UINT64_C(1) << 46)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 /* Left to everybody else when memory is reserved. */
 #define ROOM_SPARE (UINT64_C(8) << 20)
 
@@ -96,16 +101,47 @@ static int map_err(size_t bytes, struct pl_err *err)
 	return pl_err_sys(err, "cannot map %zu bytes of shared memory", bytes);
 }
 
+/*
+ * Address space for a mapping of so many bytes, aligned as huge pages want it
+ * if they could fill a part of it; NULL: any will do.
+ */
+static void *place_for(size_t bytes)
+{
+	size_t extra;
+	char *all, *at;
+
+	if (bytes < PL_SEG_HUGE)
+		return NULL;
+	all = mmap(NULL, bytes + PL_SEG_HUGE, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (all == MAP_FAILED)
+		return NULL;
+	extra = -(uintptr_t)all & (PL_SEG_HUGE - 1);
+	at = all + extra;
+	if (extra)
+		munmap(all, extra);
+	if (extra < PL_SEG_HUGE)
+		munmap(at + bytes, PL_SEG_HUGE - extra);
+	return at;
+}
+
 /* Control block and data; a ring's data once more behind it. */
 static int map_segment(struct pl_seg *s, int prot, size_t data_bytes, bool ring,
 		       struct pl_err *err)
 {
 	size_t once = pl_seg_file_bytes(data_bytes);
 	size_t all = once + (ring ? data_bytes : 0);
-	char *base = mmap(NULL, all, prot, MAP_SHARED, s->fd, 0);
+	void *place = place_for(all);
+	char *base = mmap(place, all, prot, MAP_SHARED |
+			  (place ? MAP_FIXED : 0), s->fd, 0);
 
-	if (base == MAP_FAILED)
-		return map_err(all, err);
+	if (base == MAP_FAILED) {
+		int rc = map_err(all, err);
+
+		if (place)
+			munmap(place, all);
+		return rc;
+	}
 	/* Replaces the part of the mapping that is beyond the file's end. */
 	if (ring && mmap(base + once, data_bytes, prot, MAP_SHARED | MAP_FIXED,
 			 s->fd, PL_SEG_CTL_BYTES) == MAP_FAILED) {
@@ -118,6 +154,41 @@ static int map_segment(struct pl_seg *s, int prot, size_t data_bytes, bool ring,
 	s->map_bytes = all;
 	s->data_bytes = data_bytes;
 	return 0;
+}
+
+/* Of transparent huge pages; 0: the kernel has none. */
+static size_t huge_page_bytes(void)
+{
+	static const char path[] =
+		"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
+	pl_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[32];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	unsigned long long bytes;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	bytes = strtoull(text, NULL, 10);
+	/* Others are aligned for pages that are larger than this. */
+	return bytes <= PL_SEG_HUGE ? (size_t)bytes : 0;
+}
+
+bool pl_seg_huge(struct pl_seg *s, size_t *at, size_t bytes)
+{
+	const size_t page = huge_page_bytes();
+	const size_t file = pl_seg_file_bytes(s->data_bytes);
+	size_t end = *at + PL_MIN(bytes, file - *at);
+
+	if (page == 0)
+		return false;
+	for (; *at + page <= end; *at += page) {
+		if (madvise((char *)s->base + *at, page, MADV_COLLAPSE) == 0)
+			s->huge_bytes += page;
+		else if (errno != EAGAIN && errno != EBUSY)
+			return false;
+	}
+	return *at + page <= file;
 }
 
 static int seal(int fd, struct pl_err *err)

@@ -20,6 +20,11 @@
  * file are multiples of PL_SEG_CTL_BYTES, which every page size divides.
  *
  * A mapping outlives its descriptor, and a child of fork has it too.
+ *
+ * Huge pages are the kernel's transparent ones: memory that is there already is
+ * moved into them (madvise(2), MADV_COLLAPSE, Linux 6.1), which works whatever
+ * /sys/kernel/mm/transparent_hugepage/shmem_enabled says, unless that is
+ * "deny". Mappings of large segments begin at an address that they fit.
  */
 #ifndef SHM_SEGMENT_H
 #define SHM_SEGMENT_H
@@ -36,6 +41,7 @@ struct pl_seg {
 	void *base;		/* control block; NULL: no mapping */
 	size_t map_bytes;	/* of address space, owned; 0: borrowed */
 	size_t data_bytes;	/* of the ring or the region */
+	size_t huge_bytes;	/* of the file, by pl_seg_huge */
 };
 
 #define PL_SEG_NONE ((struct pl_seg){ .fd = -1 })
@@ -44,6 +50,9 @@ static inline void *pl_seg_data(const struct pl_seg *s)
 {
 	return (char *)s->base + PL_SEG_CTL_BYTES;
 }
+
+/* Huge pages are not larger than this, or not used. */
+#define PL_SEG_HUGE ((size_t)2 << 20)
 
 /* Bytes of the file of a lane or region with this much data. */
 static inline uint64_t pl_seg_file_bytes(uint64_t data_bytes)
@@ -80,6 +89,14 @@ int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
 int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err);
 int pl_seg_region_open(int fd, size_t size, struct pl_seg *out,
 		       struct pl_err *err);
+
+/*
+ * Move up to `bytes` of a segment that was made here into huge pages, from *at
+ * on, which is 0 at first. Returns whether there is more to do: not at the end,
+ * nor when the kernel has or knows none. Takes 0.1 to 4 ms a MiB. The segment
+ * may be in use.
+ */
+bool pl_seg_huge(struct pl_seg *s, size_t *at, size_t bytes);
 
 /* The page of struct pl_region_watch that the agent makes for each owner. */
 int pl_seg_watch_create(struct pl_seg *out, struct pl_err *err);

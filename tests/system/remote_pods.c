@@ -239,7 +239,8 @@ static int cmd_own(char **arg)
 	int rc = pl_open(&conn, &err);
 
 	if (rc == 0)
-		rc = pl_region_create(conn, "params", size, 0, &r, &err);
+		rc = pl_region_create(conn, "params", size, PL_HUGE, &r,
+				      &err);
 	if (rc < 0)
 		return fail("create", rc, &err);
 	say("created", size);

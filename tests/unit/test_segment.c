@@ -47,6 +47,94 @@ static void lane_maps_ring_twice(void **state)
 	pl_seg_close(&peer);
 }
 
+#define LARGE (3 * PL_SEG_HUGE)
+
+/* KiB that the kernel maps here in one piece. */
+static unsigned int huge_kib(const void *at)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned int kib = 0;
+	char line[256], want[32];
+	int here = 0;
+
+	assert_non_null(f);
+	snprintf(want, sizeof(want), "%lx-", (unsigned long)(uintptr_t)at);
+	while (fgets(line, sizeof(line), f)) {
+		if (strchr(line, '-') && strstr(line, " r"))
+			here = !strncmp(line, want, strlen(want));
+		else if (here && sscanf(line, "ShmemPmdMapped: %u", &kib) == 1)
+			break;
+	}
+	fclose(f);
+	return kib;
+}
+
+/* Huge pages change where bytes are, not what they are, nor who may write. */
+static void huge_pages(void **state)
+{
+	struct pl_seg own, early, late;
+	struct pl_err err;
+	size_t at = 0, steps = 1;
+	unsigned char *w;
+
+	(void)state;
+	assert_int_equal(pl_seg_region_create(LARGE, &own, &err), 0);
+	assert_int_equal(pl_seg_region_open(dup(own.fd), LARGE, &early, &err),
+			 0);
+	w = pl_seg_data(&own);
+	for (size_t i = 0; i < LARGE; i++)
+		w[i] = (unsigned char)(i * 7 >> 3);
+	while (pl_seg_huge(&own, &at, PL_SEG_HUGE))
+		assert_true(++steps < 100);
+	assert_false(pl_seg_huge(&own, &at, LARGE));
+	assert_int_equal(pl_seg_region_open(dup(own.fd), LARGE, &late, &err),
+			 0);
+	assert_memory_equal(pl_seg_data(&own), pl_seg_data(&early), LARGE);
+	assert_memory_equal(pl_seg_data(&own), pl_seg_data(&late), LARGE);
+	for (size_t i = 0; i < LARGE; i++)
+		assert_int_equal(w[i], (unsigned char)(i * 7 >> 3));
+	assert_int_equal((uintptr_t)own.base % PL_SEG_HUGE, 0);
+	assert_int_equal((uintptr_t)late.base % PL_SEG_HUGE, 0);
+	assert_true(own.huge_bytes <= LARGE);
+	if (own.huge_bytes) {
+		assert_int_equal(huge_kib(own.base), own.huge_bytes >> 10);
+		assert_int_equal(huge_kib(late.base), own.huge_bytes >> 10);
+	} else {
+		print_message("this kernel has no huge pages to give\n");
+	}
+	w[LARGE - 1] = 'x';
+	w[0] = 'y';
+	assert_int_equal(((unsigned char *)pl_seg_data(&early))[LARGE - 1],
+			 'x');
+	assert_int_equal(((unsigned char *)pl_seg_data(&late))[0], 'y');
+	pl_seg_close(&own);
+	pl_seg_close(&early);
+	pl_seg_close(&late);
+}
+
+static void large_rings(void **state)
+{
+	const uint32_t ring = 2 * PL_SEG_HUGE;
+	struct pl_seg own, peer;
+	struct pl_err err;
+	size_t at = 0;
+	char *w;
+
+	(void)state;
+	assert_int_equal(pl_seg_lane_create(ring, &own, &err), 0);
+	w = pl_seg_data(&own);
+	memcpy(w + ring - 3, "around", 6);
+	pl_seg_huge(&own, &at, SIZE_MAX);
+	assert_int_equal(pl_seg_lane_open(dup(own.fd), ring, &peer, &err), 0);
+	assert_memory_equal((char *)pl_seg_data(&peer) + ring - 3, "around",
+			    6);
+	assert_memory_equal(pl_seg_data(&peer), "und", 3);
+	w[ring - 1] = 'X';
+	assert_int_equal(((char *)pl_seg_data(&peer))[ring - 1], 'X');
+	pl_seg_close(&own);
+	pl_seg_close(&peer);
+}
+
 /* Whoever has the descriptor: no writing, no other size, no holes. */
 static void assert_read_only(int fd)
 {
@@ -354,6 +442,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lane_maps_ring_twice),
+		cmocka_unit_test(huge_pages),
+		cmocka_unit_test(large_rings),
 		cmocka_unit_test(sealed_for_everybody),
 		cmocka_unit_test(sizes_of_rings),
 		cmocka_unit_test(odd_segments_are_refused),
