@@ -116,10 +116,7 @@ AR_bench = $(foreach f,bench daemonset rdma shm common,$(call ar,$(f)))
 AR_fuzz = $(foreach f,daemonset rdma plugin ipam shm common,$(call ar,$(f)))
 AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 	$(call ar,$(f)))
-# libnl from its archive where there is one: a library less to load per pod.
-LIBNL_A := $(filter /%,$(shell $(firstword $(CC)) -print-file-name=libnl-3.a))
-PK_plugin := libcjson $(if $(LIBNL_A),,libnl-3.0) libcap
-LD_plugin := $(LIBNL_A)
+PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
 PK_daemonset := libcjson libnl-3.0 libcap libevent_core
 PK_bench := libcjson libnl-3.0
