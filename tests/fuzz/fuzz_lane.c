@@ -13,6 +13,7 @@
 
 #include "common/fdpass.h"
 #include "shm/lane.h"
+#include "shm/sum.h"
 #include "tests/fuzz/fuzz.h"
 
 #define RING PL_RING_MIN
@@ -45,6 +46,7 @@ static void blank(struct pl_seg *s)
 	atomic_store(&h->head, 0);
 	atomic_store(&h->state, 0);
 	atomic_store(&h->tail, 0);
+	atomic_store(&h->sum, 0);
 	atomic_store(&h->rx_wait, 0);
 	atomic_store(&h->tx_wait, 0);
 }
@@ -138,6 +140,15 @@ static void peer_step(struct end *e, struct fuzz *f)
 						     (how >> 3) % 4);
 		break;
 	case 5:
+		/* A checksum: of any bytes, of this head or another. */
+		if (how & 0x80) {
+			uint64_t head = atomic_load(&p->head);
+
+			atomic_store(&p->sum, how & 0x40 ? fuzz_u64(f) :
+					pl_sum_make(head + how % 4, how & 0x20 ?
+						    fuzz_u32(f) : 0));
+			break;
+		}
 		atomic_store(&p->rx_wait, fuzz_u32(f));
 		atomic_store(&p->tx_wait, fuzz_u32(f));
 		break;
@@ -218,7 +229,7 @@ static void check(struct end *e, ssize_t rc)
 	/* Once broken, it stays so: what was received before may be left. */
 	if (e->broken)
 		HOLDS(rc <= 0);
-	if (rc == -EPROTO)
+	if (rc == -EPROTO || rc == -EBADMSG)
 		e->broken = true;
 }
 
@@ -228,6 +239,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct end e = { 0 };
 
 	end_make(&e);
+	if (size & 1)
+		pl_tx_sum_start(e.l);
 	for (int i = 0; i < STEPS_MAX && f.left; i++) {
 		if (fuzz_u8(&f) & 1)
 			peer_step(&e, &f);
