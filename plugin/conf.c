@@ -241,6 +241,7 @@ static int parse_mac(const char *s, uint8_t *mac)
 {
 	const char sep = strlen(s) == 17 ? s[2] : '.';
 	const int group = sep == '.' ? 4 : 2;	/* digits */
+	static const uint8_t zero[6];
 
 	if (!strchr(":-.", sep) || strlen(s) != 12u + 12u / group - 1)
 		return -EINVAL;
@@ -253,8 +254,8 @@ static int parse_mac(const char *s, uint8_t *mac)
 		if (i % group == group - 1 && i < 11 && *++s != sep)
 			return -EINVAL;
 	}
-	/* A group address can't be an interface's. */
-	return mac[0] & 1 ? -EINVAL : 0;
+	/* A group address can't be an interface's, nor can all zeros. */
+	return mac[0] & 1 || !memcmp(mac, zero, 6) ? -EINVAL : 0;
 }
 
 static int mac_in(const cJSON *obj, const char *where, const char **mac,
@@ -292,7 +293,7 @@ static int find_mac(const cJSON *json, const char *cni_args, struct pl_conf *c,
 		return pl_err_set(err, EINVAL,
 				  "the requested MAC \"%s\" is none of an "
 				  "interface (six hexadecimal bytes, the first "
-				  "even)", s);
+				  "even, not all zero)", s);
 	c->has_mac = true;
 	return 0;
 }

@@ -88,6 +88,8 @@ static void test_bad(void **state)
 		{ "{\"runtimeConfig\":{\"mac\":\"02:00\"}}", "MAC" },
 		{ "{\"runtimeConfig\":{\"mac\":\"03:00:00:00:00:01\"}}",
 		  "MAC" },
+		{ "{\"runtimeConfig\":{\"mac\":\"00:00:00:00:00:00\"}}",
+		  "MAC" },
 		{ "{\"promiscMode\":true,\"hairpinMode\":true}",
 		  "exclude" },
 		{ "{\"disableContainerInterface\":true,\"ipam\":{\"type\":"
