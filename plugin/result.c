@@ -9,9 +9,6 @@
 #include "common/json.h"
 #include "common/util.h"
 
-/* More than this is no result but a mistake. */
-#define LIST_MAX 65536
-
 /* What differs between versions. */
 struct shape {
 	const char *version;
@@ -57,8 +54,6 @@ static void *append(void *list, size_t *n, size_t bytes)
 {
 	char *p = *(char **)list;
 
-	if (*n >= LIST_MAX)
-		return NULL;
 	/* Grows at powers of two. */
 	if ((*n & (*n - 1)) == 0) {
 		p = realloc(p, (*n ? *n * 2 : 1) * bytes);
@@ -185,7 +180,7 @@ static int parse_ip(const cJSON *j, const char *where, struct pl_result *r,
 		return no_memory(err);
 	if (parse_prefix(j, where, "address", &ip->addr, err) < 0 ||
 	    parse_addr(j, where, "gateway", &ip->gw, err) < 0 ||
-	    pl_json_int(j, where, "interface", -1, LIST_MAX, &index, err) < 0)
+	    pl_json_int(j, where, "interface", -1, INT32_MAX, &index, err) < 0)
 		return -EINVAL;
 	ip->ifindex = (int)index;
 	return 0;

@@ -68,8 +68,8 @@ struct pl_result {
 void pl_result_fini(struct pl_result *r);
 
 /*
- * Each appends a zeroed element and returns it, NULL when out of memory or when
- * there are more than anybody means. The pointer lives until the next append.
+ * Each appends a zeroed element and returns it, NULL when out of memory. The
+ * pointer lives until the next append.
  */
 struct pl_res_if *pl_result_if(struct pl_result *r);
 struct pl_res_ip *pl_result_ip(struct pl_result *r);

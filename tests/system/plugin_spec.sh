@@ -187,7 +187,7 @@ check prev-bad-version code 7 pl ADD "$A" v eth0 \
 # Megabytes of it.
 large() {
 	jq -nc '{cniVersion:"1.1.0",ips:[{address:"10.1.0.5/24"}],
-		routes:[range(60000) | {dst:"10.\(. / 65536 | floor + 2).\(. /
+		routes:[range(70000) | {dst:"10.\(. / 65536 | floor + 2).\(. /
 		256 % 256 | floor).\(. % 256)/32",priority:.}]}' >"$T/large" &&
 		[ "$(wc -c <"$T/large")" -gt 2000000 ] &&
 		jq -c --slurpfile p "$T/large" '.prevResult = $p[0] |

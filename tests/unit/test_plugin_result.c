@@ -130,7 +130,7 @@ static void test_many(void **state)
 	struct pl_result r = { 0 };
 
 	(void)state;
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 100000; i++) {
 		struct pl_res_route *route = pl_result_route(&r);
 
 		assert_non_null(route);
@@ -138,8 +138,8 @@ static void test_many(void **state)
 		route->opt[PL_ROUTE_MTU] = (uint32_t)i;
 		route->has = 1;
 	}
-	assert_int_equal(r.n_routes, 1000);
-	for (uint32_t i = 0; i < 1000; i++)
+	assert_int_equal(r.n_routes, 100000);
+	for (uint32_t i = 0; i < 100000; i++)
 		assert_int_equal(r.routes[i].opt[PL_ROUTE_MTU], i);
 	pl_result_fini(&r);
 }
