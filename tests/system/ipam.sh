@@ -49,6 +49,19 @@ fill() {
 	[ "$(jq .code "$T/out")" = 101 ] && echo $n
 }
 fills() { [ "$(fill "$1")" = "$2" ] || { cat "$T/out"; ls -A "$DIR/net"; return 1; }; }
+# 4,000 reservations that host-local left: what is free is found, and only that.
+crowded() {
+	local i RANGES='[{"subnet":"10.77.0.0/20"}]'
+	mkdir -p "$DIR/net"
+	for i in $(seq 2 4001); do
+		printf 'c%s\r\neth0' "$i" \
+			>"$DIR/net/10.77.$((i / 256)).$((i % 256))"
+	done
+	gives ours new 10.77.15.162/20 && refuses 103 ours ADD c7 &&
+	ours DEL c1000 && ours CHECK new && holds 4000 &&
+	rm -f "$DIR/net/.podlane.index" && ours CHECK c4001 &&
+	gives ours next 10.77.15.163/20 && empty && holds 0
+}
 empty() { VERSION=1.1.0 EXTRA='"cni.dev/valid-attachments":null,' ours GC gc; }
 
 # --- one directory, host-local and podlane-ipam by turns ---
@@ -95,6 +108,7 @@ same_result() {
 	done
 	ours DEL h && holds 0
 }
+check "host-local: 4,000 reservations" crowded
 check "host-local: the same results, 0.1.0 to 1.0.0" same_result
 RANGES=$RANGE
 

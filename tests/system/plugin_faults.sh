@@ -129,6 +129,59 @@ says no-prefix 6 '{"ips":[{"address":"10.0.0.1"}]}'
 says nothing 6 ''
 rm -f "$T/bad-says"
 
+# GC goes on past what fails and says all of it.
+cat >"$T/bin/stuck-ipam" <<'END'
+#!/bin/bash
+cat >/dev/null
+case $CNI_COMMAND in
+ADD) echo '{"cniVersion":"1.1.0","ips":[{"address":"10.77.0.9/24"}]}'; exit 0;;
+GC) why="gc is stuck";;
+*) why="$CNI_CONTAINERID is stuck";;
+esac
+echo "{\"cniVersion\":\"1.1.0\",\"code\":100,\"msg\":\"$why\"}"
+exit 1
+END
+chmod +x "$T/bin/stuck-ipam"
+stuck() { # COMMAND PID CID JQ
+	net ".cniVersion = \"1.1.0\" | .ipam.type = \"stuck-ipam\" | $4" |
+		in_ns "${NODE[1]}" env CNI_COMMAND="$1" CNI_CONTAINERID="$3" \
+		CNI_IFNAME=eth0 CNI_NETNS="/proc/$2/ns/net" CNI_PATH="$T/bin" \
+		"$O/plugin/podlane"
+}
+ns_add
+B=$PID
+gc_says_all() {
+	stuck ADD "$A" one . && stuck ADD "$B" two . || return
+	! stuck GC 1 x '."cni.dev/valid-attachments" = []' >"$T/o" || return
+	grep -q 'one is stuck' "$T/o" && grep -q 'two is stuck' "$T/o" &&
+		grep -q 'gc is stuck' "$T/o" || { cat "$T/o"; return 1; }
+	empty_pod "$A" && empty_pod "$B"
+}
+check gc-says-all gc_says_all
+for c in one two; do
+	pl DEL "" $c eth0 'del(.ipam)' >/dev/null
+	rm -f "$T/state/net/$c:eth0"
+done
+check gc-says-all-clean clean
+
+# An installer replaces the program while others execute it.
+replaced() {
+	local i pid n=0
+	cp "$O/plugin/podlane" "$T/bin/podlane"
+	for i in $(seq 40); do
+		cp "$O/plugin/podlane" "$T/bin/new" &&
+			mv "$T/bin/new" "$T/bin/podlane"
+	done &
+	pid=$!
+	for i in $(seq 10); do
+		CNI_PLUGIN=$T/bin/podlane pl ADD "$A" x >/dev/null &&
+			CNI_PLUGIN=$T/bin/podlane pl DEL "" x && n=$((n + 1))
+	done >"$T/o" 2>&1
+	wait $pid
+	[ "$n" = 10 ] && clean || { cat "$T/o"; false; }
+}
+check replaced-while-it-runs replaced
+
 # Killed while a slow IPAM plugin reserves: DEL waits for the end of that one.
 cat >"$T/bin/slow-ipam" <<'END'
 #!/bin/bash
