@@ -234,6 +234,8 @@ static int start(struct pl_agent *a, struct pl_err *err)
 		rc = pl_pods_restore(a->pods, err);
 	if (rc == 0)
 		rc = pl_caps_drop(err);
+	if (rc == 0 && a->args->conf.seccomp)
+		rc = pl_seccomp_install(err);
 	if (rc == 0)
 		rc = server_start(a, err);
 	return rc;

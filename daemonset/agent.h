@@ -41,6 +41,7 @@ struct pl_agent_conf {
 	bool checksum;			/* of what pods send over lanes */
 	uint32_t peer_ms;		/* silent so long: a node is lost */
 	enum pl_log_level log_level;
+	bool seccomp;			/* filter system calls */
 };
 
 void pl_agent_conf_default(struct pl_agent_conf *c);

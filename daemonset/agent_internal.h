@@ -61,4 +61,12 @@ cJSON *pl_op_run(struct pl_agent *a, const char *line, size_t len, int ns_fd);
 /* Keep only the capabilities that a running agent uses. */
 int pl_caps_drop(struct pl_err *err);
 
+/* --- seccomp.c ------------------------------------------------------------ */
+
+/*
+ * From now on this process and its children can make only the system calls that
+ * a running agent and the plugins that it executes need; needs no_new_privs.
+ */
+int pl_seccomp_install(struct pl_err *err);
+
 #endif

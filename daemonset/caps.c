@@ -9,11 +9,10 @@
 /*
  * SYS_ADMIN enters namespaces, SYS_PTRACE opens /proc/PID/ns/net of another
  * user's process, NET_ADMIN keeps the overlay, DAC_OVERRIDE reaches a state
- * directory that is not root's, IPC_LOCK registers memory with RDMA devices.
+ * directory that is not root's.
  */
 static const cap_value_t kept[] = { CAP_SYS_ADMIN, CAP_SYS_PTRACE,
-				    CAP_NET_ADMIN, CAP_DAC_OVERRIDE,
-				    CAP_IPC_LOCK };
+				    CAP_NET_ADMIN, CAP_DAC_OVERRIDE };
 
 int pl_caps_drop(struct pl_err *err)
 {

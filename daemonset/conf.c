@@ -147,6 +147,7 @@ static int get_bool(const cJSON *obj, const char *where, const struct key *k,
 static const struct key keys[] = {
 	{ "", "stateDir", get_path, AT(state_dir), 0, 0 },
 	{ "", "logLevel", get_level, AT(log_level), 0, 0 },
+	{ "", "seccomp", get_bool, AT(seccomp), 0, 0 },
 	{ "", "resumeTimeout", get_seconds, AT(resume_ms), 100,
 	  RESUME_MAX_S * 1000 },
 	{ "", "checksum", get_bool, AT(checksum), 0, 0 },
@@ -181,6 +182,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 		.resume_ms = PL_REMOTE_RESUME_MS,
 		.peer_ms = PL_REMOTE_DEAD_MS,
 		.log_level = PL_LOG_INFO,
+		.seccomp = true,
 	};
 }
 

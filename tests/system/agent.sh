@@ -34,6 +34,8 @@ check "bad carrier" with_config '{"carrier":{"type":"pigeon"}}' 1 \
 	"not 'pigeon'"
 check "bad limit" with_config '{"limits":{"lanes":-1}}' 1 \
 	"limits.lanes must be"
+check "bad seccomp" with_config '{"seccomp":1}' 1 \
+	"seccomp must be true or false, not 1"
 check "bad log level" with_config '{"logLevel":"x"}' 1 "not 'x'"
 check "overlay without nodes" with_config '{"overlay":{"type":"vxlan"}}' 1 \
 	"needs registry.file"
@@ -53,6 +55,18 @@ check "run directory in use" says 1 \
 	"in use by another agent, process ${AGENT[1]}" \
 	in_ns "${NODE[1]}" "$A" --config "$T/n1/agent.json" \
 	--run-dir "$T/n1/run" --node node1
+proc_has() { grep -qE "^$2:[[:space:]]*$3\$" /proc/"${AGENT[$1]}"/status; }
+kept() { # as many of them as this test has
+	local own
+	own=$((0x$(awk '/^CapPrm/ { print $2 }' /proc/self/status)))
+	# DAC_OVERRIDE, NET_ADMIN, SYS_PTRACE, SYS_ADMIN
+	printf %016x $((own & (1 << 1 | 1 << 12 | 1 << 19 | 1 << 21)))
+}
+check "few capabilities" eval 'proc_has 1 CapEff "$(kept)" &&
+	proc_has 1 CapPrm "$(kept)" && proc_has 1 CapInh 0+ &&
+	proc_has 1 CapAmb 0+'
+check "no new privileges" proc_has 1 NoNewPrivs 1
+check "a filter of system calls" proc_has 1 Seccomp 2
 check "the socket is root's" [ "$(stat -c %a "$T/n1/run/agent.sock")" = 600 ]
 has() { ctl 1 -o json "$1" | jq -e "$2"; }
 check "status" has status '.ok and .name == "node1" and .overlay == "up"
