@@ -198,7 +198,10 @@ int cni_finish(struct cni_job *job, char **out, struct pl_err *err)
 	job->pid = 0;
 	job->ns = pl_now_ns() - job->start_ns;
 	job->peak_kib = (uint32_t)usage.ru_maxrss;
-	if (rc == 0 && status)
+	if (rc == 0 && WIFSIGNALED(status))
+		rc = pl_err_set(err, ECHILD, "it was ended by signal %d",
+				WTERMSIG(status));
+	else if (rc == 0 && status)
 		rc = pl_err_set(err, EREMOTEIO, "it failed and printed %s",
 				buf);
 	if (rc == 0 && out)

@@ -42,7 +42,7 @@ struct cni_job {
 /*
  * Execute it with CNI_COMMAND command for the pod; cni_finish waits for its end
  * and has to be called after a success. *out (or NULL): the output, to be
- * freed. A failure carries what the plugin printed.
+ * freed. A failure carries what the plugin printed; -ECHILD: a signal ended it.
  *
  * job->peak_kib is of use only where counted: the kernel counts what a process
  * had before it executed the plugin, so that is kept small, at a price in time.

@@ -20,7 +20,7 @@
 
 #define REPORT_MAX (16u << 20)
 /* How long the others have to notice that one of them failed. */
-#define GRACE_MS 15000
+#define GRACE_MS 3000
 
 /* --- start --- */
 
@@ -296,24 +296,37 @@ static int describe(const struct ps_child *c, struct pl_err *err)
 			  words ? words : "it said nothing");
 }
 
-/*
- * The one that failed first; but one that a signal killed comes before all
- * others, which only noticed it.
- */
+/* A signal killed it; it failed; it only noticed that another one had gone. */
+static unsigned int blame(const struct ps_child *c)
+{
+	pl_auto_json *doc = NULL;
+	bool peer_gone = false;
+
+	if (WIFSIGNALED(c->status))
+		return 3;
+	if (c->report.text &&
+	    pl_json_parse(c->report.text, c->report.len, &doc, NULL) == 0)
+		pl_json_bool(doc, "", "peer_gone", &peer_gone, NULL);
+	return peer_gone ? 1 : 2;
+}
+
+/* The one to blame most; of several the one that failed first. */
 static const struct ps_child *culprit(const struct wait *w)
 {
 	const struct ps_child *best = NULL;
+	unsigned int most = 0;
 
 	for (unsigned int i = 0; i < w->n; i++) {
 		const struct ps_child *c = &w->c[i];
-		bool killed = WIFSIGNALED(c->status);
+		unsigned int much;
 
 		if (!c->status || c->put_down)
 			continue;
-		if (!best || (killed && !WIFSIGNALED(best->status)) ||
-		    (killed == WIFSIGNALED(best->status) &&
-		     c->order < best->order))
+		much = blame(c);
+		if (much > most || (much == most && c->order < best->order)) {
 			best = c;
+			most = much;
+		}
 	}
 	return best;
 }

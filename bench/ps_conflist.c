@@ -16,6 +16,8 @@
 #include "common/netns.h"
 #include "common/util.h"
 
+#define DEL_TRIES 5
+
 #define CONFLIST "10-podlane.conflist"
 #define CONFLIST_MAX (1u << 20)
 
@@ -106,6 +108,7 @@ static int execute(const struct ps_cluster *c, const struct ps_pod *pod,
 	struct cni_exec e = { .plugin = path, .id = pod->name, .args = args,
 			      .cni_path = c->programs.cni_path,
 			      .ifname = "eth0", .conf = conf };
+	const bool is_del = !strcmp(command, "DEL");
 	const char *type = "";
 	pl_auto_fd ns = -1;
 	uint64_t took;
@@ -123,7 +126,15 @@ static int execute(const struct ps_cluster *c, const struct ps_pod *pod,
 		rc = pl_netns_enter(ns, &home, err);
 	if (rc < 0)
 		return rc;
-	rc = cni_exec(&e, command, &pod->ns, &took, result, err);
+	/*
+	 * A terminal's Ctrl-C can still hit a plugin that is being started. DEL
+	 * may be repeated, and must not be left out.
+	 */
+	for (int tries = 0; tries < (is_del ? DEL_TRIES : 1); tries++) {
+		rc = cni_exec(&e, command, &pod->ns, &took, result, err);
+		if (rc != -ECHILD)
+			break;
+	}
 	pl_netns_leave(home);
 	return rc;
 }

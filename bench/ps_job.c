@@ -222,6 +222,9 @@ static int write_report(size_t role, const struct ps_job *job,
 	cJSON_AddBoolToObject(j, "ok", err->code == 0);
 	if (err->code) {
 		cJSON_AddStringToObject(j, "error", err->msg);
+		cJSON_AddBoolToObject(j, "peer_gone",
+				      err->code == ECONNRESET ||
+				      err->code == EPIPE);
 	} else {
 		roles[role].add(j, job, r);
 		snprintf(hex, sizeof(hex), "%016llx",

@@ -14,7 +14,8 @@
  *               "grad_paths":[P,…],"steps":N,"checksum":HEX}
  *   raw-send,  {"role":…,"ok":true,"sent_bytes":N,"received_bytes":N,
  *   raw-recv    "ns":N}
- *   any        {"role":…,"rank":R,"ok":false,"error":TEXT}
+ *   any        {"role":…,"rank":R,"ok":false,"error":TEXT,
+ *              "peer_gone":whether it only noticed that another one had gone}
  *
  * step_ns are the measured steps, t_first_ns and t_last_ns CLOCK_MONOTONIC at
  * the beginning of the first and the end of the last of them. path is that of

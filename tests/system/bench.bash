@@ -4,6 +4,7 @@
 #   q NAME JQ         the results in NAME.json
 #   fails STATUS TEXT OPTION...  the exit status of "bench", which the test
 #                     defines, and what stands on stderr
+#   long_run OPTION...  starts a run; in_the_middle and ended wait for it
 #   nothing_left      no folder of a run, and no process of one
 P=$O/bench/ps_throughput
 export TMPDIR=$T
@@ -34,4 +35,27 @@ fails() {
 	rc=$?
 	cat "$T/out" "$T/err"
 	[ $rc = "$want" ] && grep -qF -- "$text" "$T/err"
+}
+# Starts a run of so many steps, for ever if not told; sets $RUN.
+long_run() {
+	"$P" compare --model googlenet --steps "${STEPS:-100000}" \
+		--warmup 0 --repeat 1 "$@" >"$T/out" 2>"$T/err" </dev/null &
+	RUN=$!
+}
+role() { pgrep -P "$RUN" -f "^ps_throughput $1 "; }
+# Both roles are there and have had the time to be in the middle of a step.
+in_the_middle() {
+	wait_for 40 role worker && wait_for 10 role server && sleep 1
+}
+ended() {
+	local rc s=0
+	while kill -0 "$RUN" 2>/dev/null; do
+		s=$((s + 1))
+		[ $s -lt 300 ] || { kill -KILL "$RUN"; wait "$RUN"; return 99; }
+		sleep 0.1
+	done
+	wait "$RUN"
+	rc=$?
+	cat "$T/out" "$T/err"
+	return $rc
 }

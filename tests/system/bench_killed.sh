@@ -3,29 +3,6 @@
 # why and leaves nothing behind, when a worker, a server or itself is killed.
 . "$(dirname "$0")/lib.sh"
 . tests/system/bench.bash
-# Starts a run that goes on for ever; sets $RUN.
-long_run() {
-	"$P" compare --model googlenet --steps 100000 --warmup 0 --repeat 1 \
-		"$@" >"$T/out" 2>"$T/err" </dev/null &
-	RUN=$!
-}
-role() { pgrep -P "$RUN" -f "^ps_throughput $1 "; }
-# Both roles are there and have had the time to be in the middle of a step.
-in_the_middle() {
-	wait_for 40 role worker && wait_for 10 role server && sleep 1
-}
-ended() {
-	local rc s=0
-	while kill -0 "$RUN" 2>/dev/null; do
-		s=$((s + 1))
-		[ $s -lt 300 ] || { kill -KILL "$RUN"; wait "$RUN"; return 99; }
-		sleep 0.1
-	done
-	wait "$RUN"
-	rc=$?
-	cat "$T/out" "$T/err"
-	return $rc
-}
 # kill_role ROLE TEXT OPTION...
 kill_role() {
 	local victim rc text=$2 what=$1

@@ -1,0 +1,61 @@
+/*
+ * tests/system/flip_bit.c - one wrong bit in another process's memory
+ *
+ *   flip_bit PID   flips a bit in the middle of the largest mapping that PID
+ *                  may write, the third byte of a word there
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "flip_bit: %s: %s\n", what, strerror(errno));
+	return 1;
+}
+
+static uint64_t middle_of_largest(FILE *maps)
+{
+	uint64_t from, to, most = 0, at = 0;
+	char line[512], mode[8];
+
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to,
+			   mode) != 3 || mode[1] != 'w' || to - from <= most)
+			continue;
+		most = to - from;
+		at = from + most / 2;
+	}
+	return at & ~UINT64_C(3);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned char byte;
+	char path[64];
+	uint64_t at;
+	FILE *maps;
+	int fd;
+
+	if (argc != 2)
+		return 2;
+	snprintf(path, sizeof(path), "/proc/%.16s/maps", argv[1]);
+	maps = fopen(path, "r");
+	if (!maps)
+		return fail(path);
+	at = middle_of_largest(maps) + 2;
+	fclose(maps);
+	snprintf(path, sizeof(path), "/proc/%.16s/mem", argv[1]);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || pread(fd, &byte, 1, (off_t)at) != 1)
+		return fail(path);
+	byte ^= 0x10;
+	if (pwrite(fd, &byte, 1, (off_t)at) != 1)
+		return fail(path);
+	close(fd);
+	return 0;
+}
