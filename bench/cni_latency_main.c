@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/process.h"
 #include "bench/cni_latency.h"
 #include "common/util.h"
 
@@ -173,7 +174,7 @@ int main(int argc, char **argv)
 	struct pl_err err = { 0 };
 	int rc;
 
-	if (!b)
+	if (!b || pl_process_init(&err) < 0)
 		return 1;
 	rc = read_options(argc, argv, &b->o, &err);
 	if (rc == 0) {
@@ -182,6 +183,8 @@ int main(int argc, char **argv)
 		cni_node_fini(&b->node);
 	}
 	free(b);
+	if (rc >= 0)
+		rc = pl_stdout_end(&err);
 	if (rc < 0)
 		fprintf(stderr, "cni_latency: %s\n", err.msg);
 	return rc < 0;

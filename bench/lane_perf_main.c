@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "common/json.h"
+#include "common/process.h"
 #include "common/util.h"
 #include "bench/lane_bench.h"
 #include "bench/ps_output.h"
@@ -107,6 +108,8 @@ int main(int argc, char **argv)
 
 	/* A peer that has gone is an error of the call that writes to it. */
 	signal(SIGPIPE, SIG_IGN);
+	if (pl_process_init(&err) < 0)
+		return 1;
 	if (argc > 1 && !strcmp(argv[1], "role"))
 		return lp_role_main(argc - 1, argv + 1);
 	/* The children are /proc/self/exe: that is no name. */
@@ -121,6 +124,8 @@ int main(int argc, char **argv)
 		return rc < 0 ? EXIT_USAGE : 0;
 	}
 	rc = bench_main(b, &err);
+	if (rc >= 0 && pl_stdout_end(&err) < 0)
+		rc = -err.code;
 	if (rc < 0)
 		fprintf(stderr, "lane_perf: %s\n", err.msg);
 	rc = rc == -EINTR ? EXIT_SIGNALLED : rc < 0 || (rc && b->o.check);

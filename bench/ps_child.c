@@ -386,6 +386,7 @@ int ps_watch_init(struct ps_watch *watch, struct pl_err *err)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGQUIT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	watch->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return watch->signal_fd < 0 ? pl_err_sys(err, "signalfd") : 0;

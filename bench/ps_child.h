@@ -37,9 +37,9 @@ struct ps_child {
 };
 
 /*
- * What is watched while children run: SIGINT, SIGTERM and SIGHUP are blocked
- * and arrive at signal_fd. tick (or NULL) is called every PS_TICK_MS and says
- * whether there is any use in going on.
+ * What is watched while children run: SIGINT, SIGTERM, SIGHUP and SIGQUIT are
+ * blocked and arrive at signal_fd. tick (or NULL) is called every PS_TICK_MS
+ * and says whether there is any use in going on.
  */
 struct ps_watch {
 	int signal_fd;

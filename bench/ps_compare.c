@@ -2,8 +2,8 @@
  * bench/ps_compare.c - the command compare of ps_throughput
  *
  * Checks first whatever can be checked, so that nothing fails at the end of a
- * long run. SIGINT, SIGTERM and SIGHUP are blocked from then on and looked at
- * between and within the steps, so that everything that was made is undone
+ * long run. SIGINT, SIGTERM and their like are blocked from then on and looked
+ * at between and within the steps, so that everything that was made is undone
  * whenever they come, and however often.
  */
 #include "bench/ps_compare.h"

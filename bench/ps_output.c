@@ -4,15 +4,17 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/util.h"
 #include "bench/gnuplot.h"
 
-/* The folder that FILE will be put into can be written. */
-static int check_folder(const char *option, const char *path,
+/* FILE can be put into its folder, in the place of a file at most. */
+static int check_file(const char *option, const char *path,
 			struct pl_err *err)
 {
 	char dir[PATH_MAX];
+	struct stat st;
 	char *slash;
 
 	if (!path)
@@ -20,6 +22,9 @@ static int check_folder(const char *option, const char *path,
 	if (pl_format(dir, sizeof(dir), "%s", path) < 0)
 		return pl_err_set(err, ENAMETOOLONG, "%s: path too long",
 				  option);
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return pl_err_set(err, EINVAL, "%s %s: it is there and no "
+				  "regular file", option, path);
 	slash = strrchr(dir, '/');
 	if (slash == dir)
 		slash++;
@@ -33,10 +38,10 @@ static int check_folder(const char *option, const char *path,
 
 int ps_output_check(const char *json, const char *plot, struct pl_err *err)
 {
-	int rc = check_folder("--json", json, err);
+	int rc = check_file("--json", json, err);
 
 	if (rc == 0)
-		rc = check_folder("--plot", plot, err);
+		rc = check_file("--plot", plot, err);
 	if (rc == 0 && plot)
 		rc = gnuplot_check(err);
 	return rc;

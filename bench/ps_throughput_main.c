@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "common/process.h"
 #include "common/util.h"
 #include "bench/ps_compare.h"
 #include "bench/ps_role.h"
@@ -38,14 +39,30 @@ static void usage(FILE *out)
 	fprintf(out, "Options: ps_throughput COMMAND --help\n");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	size_t i;
+
+	for (i = 0; i < PL_ARRAY_SIZE(commands); i++) {
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].main(argc - 1, argv + 1);
+	}
+	fprintf(stderr, "ps_throughput: unknown command '%s', see "
+		"ps_throughput --help\n", argv[1]);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct pl_err err;
+	int rc;
 
 	/* compare starts the roles by /proc/self/exe: that is no name. */
 	prctl(PR_SET_NAME, "ps_throughput");
 	/* A peer that has gone is an error of the call that writes to it. */
 	signal(SIGPIPE, SIG_IGN);
+	if (pl_process_init(&err) < 0)
+		return 1;
 	if (argc < 2) {
 		usage(stderr);
 		return 2;
@@ -58,11 +75,10 @@ int main(int argc, char **argv)
 		printf("ps_throughput %s\n", PL_VERSION);
 		return 0;
 	}
-	for (i = 0; i < PL_ARRAY_SIZE(commands); i++) {
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].main(argc - 1, argv + 1);
+	rc = run(argc, argv);
+	if (pl_stdout_end(&err) < 0 && rc == 0) {
+		fprintf(stderr, "ps_throughput: %s\n", err.msg);
+		rc = 1;
 	}
-	fprintf(stderr, "ps_throughput: unknown command '%s', see "
-		"ps_throughput --help\n", argv[1]);
-	return 2;
+	return rc;
 }

@@ -46,7 +46,7 @@ int pl_exec_spawn(const char *path, char **env, int in, int out, pid_t *pid)
 	char *const argv[] = { (char *)path, NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
-	sigset_t none;
+	sigset_t none, usual;
 	int rc = posix_spawn_file_actions_init(&fa);
 
 	if (rc)
@@ -56,8 +56,13 @@ int pl_exec_spawn(const char *path, char **env, int in, int out, pid_t *pid)
 		goto out;
 	sigemptyset(&none);
 	posix_spawnattr_setsigmask(&attr, &none);
+	sigemptyset(&usual);
+	sigaddset(&usual, SIGPIPE);
+	sigaddset(&usual, SIGXFSZ);
+	posix_spawnattr_setsigdefault(&attr, &usual);
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
+				 POSIX_SPAWN_SETSIGDEF |
 				 POSIX_SPAWN_SETPGROUP);
 	posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);

@@ -25,7 +25,7 @@ int pl_exec_input(const char *text, struct pl_err *err);
 /*
  * Execute path with standard input and output, in a process group of its own: a
  * terminal's Ctrl-C is not for it. Signals that are blocked here are not
- * blocked there. 0 or -errno.
+ * blocked there, SIGPIPE and SIGXFSZ not ignored. 0 or -errno.
  */
 int pl_exec_spawn(const char *path, char **env, int in, int out, pid_t *pid);
 

@@ -8,6 +8,7 @@
 
 #include "common/agentapi.h"
 #include "common/json.h"
+#include "common/process.h"
 #include "common/util.h"
 #include "daemonset/ctl_ipam.h"
 #include "daemonset/ctl_table.h"
@@ -382,7 +383,7 @@ static int parse(int argc, char **argv, struct options *o, char **words,
 	return n;
 }
 
-int main(int argc, char **argv)
+static int ctl_main(int argc, char **argv)
 {
 	struct options o = { .run_dir = PL_AGENT_RUN_DIR,
 			     .data_dir = PL_IPAM_DATA_DIR };
@@ -404,4 +405,16 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	return run(&o, n, words);
+}
+
+int main(int argc, char **argv)
+{
+	struct pl_err err;
+	int rc = pl_process_init(&err) < 0 ? 1 : ctl_main(argc, argv);
+
+	if (rc == 0 && pl_stdout_end(&err) < 0) {
+		fprintf(stderr, "podlanectl: %s\n", err.msg);
+		rc = 1;
+	}
+	return rc;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/agentapi.h"
+#include "common/process.h"
 #include "common/util.h"
 #include "daemonset/agent.h"
 #include "daemonset/opts.h"
@@ -113,6 +114,10 @@ int main(int argc, char **argv)
 	int i;
 
 	pl_log_init("podlaned", o.level);
+	if (pl_process_init(&err) < 0) {
+		pl_error("%s", err.msg);
+		return 1;
+	}
 	i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, &o, &help,
 			  &err);
 	if (i >= 0 && !help && !o.version && i < argc)

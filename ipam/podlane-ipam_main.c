@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/process.h"
 #include "common/util.h"
 #include "ipam/cni.h"
 #include "ipam/ipam.h"
@@ -164,7 +165,9 @@ int main(void)
 
 	/* A reader that went away is an error of write(), to be undone. */
 	signal(SIGPIPE, SIG_IGN);
-	rc = pl_cni_env_read(&env, &err);
+	rc = pl_process_init(&err);
+	if (rc == 0)
+		rc = pl_cni_env_read(&env, &err);
 	if (rc == 1) {
 		fprintf(stderr, "podlane-ipam " PL_VERSION ": CNI IPAM plugin, "
 			"versions " PL_CNI_VERSION_DEFAULT " to "

@@ -82,8 +82,8 @@ static char **make_env(struct overrides *o)
 }
 
 /*
- * fds: its standard input and output, and the lock or -1. SIGPIPE, which we
- * ignore, is given back to it.
+ * fds: its standard input and output, and the lock or -1. SIGPIPE and
+ * SIGXFSZ, which we ignore, are given back to it.
  */
 static int spawn_with(const char *path, char **env, const int *fds, pid_t *pid)
 {
@@ -100,6 +100,7 @@ static int spawn_with(const char *path, char **env, const int *fds, pid_t *pid)
 		goto out;
 	sigemptyset(&sigs);
 	sigaddset(&sigs, SIGPIPE);
+	sigaddset(&sigs, SIGXFSZ);
 	posix_spawnattr_setsigdefault(&attr, &sigs);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
 	posix_spawn_file_actions_adddup2(&fa, fds[0], STDIN_FILENO);

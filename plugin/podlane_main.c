@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/process.h"
 #include "common/util.h"
 #include "plugin/plugin.h"
 
@@ -40,23 +41,6 @@ static const struct command {
 	[PL_CNI_STATUS] = { pl_cmd_status, true },
 };
 
-/*
- * So that no descriptor of ours becomes a standard one: where one is closed,
- * there is now one that can be read only.
- */
-static int fill_std_fds(struct pl_err *err)
-{
-	int fd;
-
-	do {
-		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			return pl_err_sys(err, "cannot open /dev/null");
-	} while (fd <= STDERR_FILENO);
-	close(fd);
-	return 0;
-}
-
 static int run(struct pl_call *c, struct pl_err *err)
 {
 	const struct command *cmd = &commands[c->env.cmd];
@@ -84,7 +68,7 @@ int main(void)
 	pl_log_init("podlane", PL_LOG_WARN);
 	/* A reader that went away makes write() fail: ADD is undone then. */
 	signal(SIGPIPE, SIG_IGN);
-	rc = fill_std_fds(&err);
+	rc = pl_process_init(&err);
 	if (rc == 0)
 		rc = pl_cni_env_read(&c.env, &err);
 	if (rc > 0) {

@@ -93,6 +93,35 @@ fails_without_root() {
 		grep "needs root"
 }
 check "without root" fails_without_root
+check "results in the place of a device" fails 1 "no regular file" \
+	"${small[@]}" --json /dev/full
+check "results in the place of a folder" fails 1 "no regular file" \
+	"${small[@]}" --json "$T/there"
+one_run() { "$P" compare "${small[@]}" --placement same-node --transport podlane; }
+table_lost() {
+	local rc
+	case $1 in
+	full) one_run >/dev/full 2>"$T/err" ;;
+	closed) one_run >&- 2>"$T/err" ;;
+	both) one_run <&- >&- 2>"$T/err" ;;
+	esac
+	rc=$?
+	cat "$T/err"
+	[ $rc = 1 ] && grep -q "cannot write to standard output" "$T/err"
+}
+check "the table finds no space" table_lost full
+check "standard output is closed" table_lost closed
+check "standard input, too" table_lost both
+small_files() {
+	local rc
+	# Through a pipe: no shell's file may grow then, either.
+	(ulimit -f "$1"; exec "$P" compare "${small[@]}") 2>&1 | cat >"$T/err"
+	rc=${PIPESTATUS[0]}
+	cat "$T/err"
+	[ $rc = 1 ] && grep -qi "file too large\|ulimit -f" "$T/err"
+}
+check "no file may be written" small_files 0
+check "only small files may be written" small_files 4
 without_gnuplot() {
 	PATH=$T/there "$P" compare --plot "$T/x.png" 2>"$T/err"
 	grep -q "apt-get install gnuplot" "$T/err"

@@ -58,6 +58,7 @@ interrupt() {
 check "interrupted by SIGINT" interrupt INT
 check "interrupted by SIGINT twice" interrupt INT twice
 check "interrupted by SIGTERM" interrupt TERM
+check "interrupted by SIGQUIT" interrupt QUIT
 # A terminal sends it to the whole group; only the comparison says so.
 interrupt_group() {
 	local rc
