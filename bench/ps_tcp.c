@@ -16,6 +16,8 @@
 
 #include "common/util.h"
 
+#define MAPPED "::ffff:"
+
 static int resolve(const char *addr, unsigned int port, int flags,
 		   struct addrinfo **out, struct pl_err *err)
 {
@@ -176,6 +178,10 @@ static void text_of(const struct sockaddr_storage *a, char *buf, size_t size)
 	if (getnameinfo((const struct sockaddr *)a, sizeof(*a), buf,
 			(socklen_t)size, NULL, 0, NI_NUMERICHOST))
 		snprintf(buf, size, "unknown");
+	/* An IPv4 client of a socket for both families. */
+	if (!strncmp(buf, MAPPED, strlen(MAPPED)) && strchr(buf, '.'))
+		memmove(buf, buf + strlen(MAPPED), strlen(buf) -
+			strlen(MAPPED) + 1);
 }
 
 void ps_tcp_peer(int fd, char *buf, size_t size)
@@ -197,7 +203,7 @@ const char *ps_tcp_path(int fd)
 		return "unknown";
 	text_of(&a, own, sizeof(own));
 	ps_tcp_peer(fd, peer, sizeof(peer));
-	if (!strncmp(peer, "127.", 4) || !strncmp(peer, "::ffff:127.", 11))
+	if (!strncmp(peer, "127.", 4))
 		return "loopback-tcp";
 	return strcmp(own, peer) ? "overlay-tcp" : "loopback-tcp";
 }
