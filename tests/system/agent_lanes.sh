@@ -28,7 +28,7 @@ check "an address of no node" says 3 \
 	"error EHOSTUNREACH: no node that node1 knows" \
 	client a connect 192.0.2.1 svc 5000
 check "no address" says 3 "error EINVAL" client a connect here svc 5000
-check "policy" says 3 "error EACCES: this service is for pods of namespace" \
+check "policy" says 3 "error EACCES: service 'svc' is for pods of namespace" \
 	client c connect 10.88.1.11 svc 5000
 check "the service is taken" says 3 "error EADDRINUSE" \
 	client b listen svc same 1
