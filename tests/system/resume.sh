@@ -23,24 +23,7 @@ both_again() {
 cut() { in_ns "${NODE[1]}" ss -K dst 10.99.0.2 >/dev/null 2>&1 || true; }
 now_and_then() { sleep 0.$((RANDOM % 4))$((RANDOM % 10)); }
 
-for p in a c; do
-	run $p serve_$p serve
-	soon serve_$p listening
-done
-run b far talk 10.88.2.10 3
-run d back talk 10.88.1.10 2 1
-run b near talk 10.88.1.10 1
-soon far "talking tcp"
-soon back "talking tcp"
-soon near "talking shm"
-run c own own 1048576
-soon own created
-run a read_far read 10.88.2.10
-run d read_near read 10.88.2.10
-soon read_far "reading tcp"
-soon read_near "reading shm"
-ALL="far back near own read_far read_near"
-step "all of it moves" moves $ALL
+all_move
 
 # --- one agent, the other, both -----------------------------------------------
 
