@@ -6,16 +6,8 @@
 
 P=$O/tests/system/deaths_pods
 DEATHS=${DEATHS:-100}	# a round, of each kind
-node_add 1
-node_add 2
-agent_config 1
-agent_config 2
-agent_start 1 || exit 1
-agent_start 2 || exit 1
-reg_add 1 a 10.88.1.10 >/dev/null
-reg_add 1 b 10.88.1.11 >/dev/null
-reg_add 2 c 10.88.2.10 >/dev/null
-reg_add 2 d 10.88.2.11 >/dev/null
+two_agents || exit 1
+four_pods
 
 # run POD AS ARG...: deaths_pods in a pod, in the background
 run() {

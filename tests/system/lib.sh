@@ -12,6 +12,7 @@
 #   agent_start N     starts podlaned in node N, waits until it serves;
 #                     AGENT_WITH: a command before it
 #   two_agents        nodes 1 and 2, an agent on each
+#   four_pods         a and b registered on node 1, c and d on node 2
 #   agent_stop N [SIG]
 #   ctl N ARG...      podlanectl for the agent of node N
 #   ns_add            new namespace; its pid is in $PID
@@ -197,6 +198,12 @@ reg_add() {
 	POD[$name]=$PID IP[$name]=$3 K8S[$name]=${4:-default}
 	ask "$n" "$(reg_json "$n" "$name" add)" "/proc/$PID/ns/net"
 }
+four_pods() {
+	reg_add 1 a 10.88.1.10
+	reg_add 1 b 10.88.1.11
+	reg_add 2 c 10.88.2.10
+	reg_add 2 d 10.88.2.11
+} >/dev/null
 says() {
 	local want=$1 text=$2 out rc
 	shift 2

@@ -22,10 +22,7 @@ config() {
 config 60 2
 agent_start 1 || exit 1
 agent_start 2 || exit 1
-reg_add 1 a 10.88.1.10 >/dev/null
-reg_add 1 b 10.88.1.11 >/dev/null
-reg_add 2 c 10.88.2.10 >/dev/null
-reg_add 2 d 10.88.2.11 >/dev/null
+four_pods
 
 # --- ways to cut it ----------------------------------------------------------
 
@@ -108,20 +105,7 @@ step "packets are dropped for $CUT_S seconds" half_a_minute
 
 # --- in the end nothing is missing ------------------------------------------------
 
-step "every byte came once and in order" ends far back near
-over() {
-	kill -USR1 "${CLIENT[own]}"
-	ends read_far read_near || return 1
-	[ "$(sed -n 's/ok version //p' "$T/read_far.out")" = \
-		"$(sed -n 's/published //p' "$T/own.out")" ] || { show; false; }
-}
-step "every version came" over
-step "nobody saw anything else" nothing_failed
-no_lanes() {
-	[ "$(ctl 1 -o json lanes | jq length)$(ctl 2 -o json lanes |
-		jq length)" = 00 ]
-}
-step "nothing is left" wait_for 10 no_lanes
+all_came
 
 # --- for good ---------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
 #   ends AS...        told to stop, they end well
 #   nothing_failed    none of them has seen an error so far
 #   step NAME CMD...  as check, but in this shell
+#   all_move, all_came   the beginning and the end of what both tests watch
 P=$O/tests/system/resume_pods
 # run POD AS ARG...: resume_pods in a pod, in the background; its output is in
 # AS.out, its count in AS.n.
@@ -75,4 +76,23 @@ all_move() {
 	soon read_near "reading shm"
 	ALL="far back near own read_far read_near"
 	step "all of it moves" moves $ALL
+}
+# They are told to stop; nothing is missing then.
+every_version() {
+	kill -USR1 "${CLIENT[own]}"
+	ends read_far read_near || return 1
+	[ "$(sed -n 's/ok version //p' "$T/read_far.out")" = \
+		"$(sed -n 's/published //p' "$T/own.out")" ] &&
+	[ "$(sed -n 's/ok version //p' "$T/read_near.out")" = \
+		"$(sed -n 's/published //p' "$T/own.out")" ] || { show; false; }
+}
+no_lanes() {
+	[ "$(ctl 1 -o json lanes | jq length)$(ctl 2 -o json lanes |
+		jq length)" = 00 ]
+}
+all_came() {
+	step "every byte came once and in order" ends far back near
+	step "every version came" every_version
+	step "nobody saw anything else" nothing_failed
+	step "nothing is left" wait_for 10 no_lanes
 }

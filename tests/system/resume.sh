@@ -6,10 +6,7 @@
 
 KILLS=${KILLS:-8}
 two_agents || exit 1
-reg_add 1 a 10.88.1.10 >/dev/null
-reg_add 1 b 10.88.1.11 >/dev/null
-reg_add 2 c 10.88.2.10 >/dev/null
-reg_add 2 d 10.88.2.11 >/dev/null
+four_pods
 
 again() {
 	agent_stop "$1" KILL && agent_start "$1"
@@ -84,22 +81,7 @@ step "lanes that are set up meanwhile" storm
 
 # --- the end --------------------------------------------------------------------
 
-step "every byte came once and in order" ends far back near
-over() {
-	kill -USR1 "${CLIENT[own]}"
-	ends read_far read_near || return 1
-	[ "$(sed -n 's/ok version //p' "$T/read_far.out")" = \
-		"$(sed -n 's/published //p' "$T/own.out")" ] &&
-	[ "$(sed -n 's/ok version //p' "$T/read_near.out")" = \
-		"$(sed -n 's/published //p' "$T/own.out")" ] || { show; false; }
-}
-step "every version came" over
-step "nobody saw anything else" nothing_failed
-no_lanes() {
-	[ "$(ctl 1 -o json lanes | jq length)$(ctl 2 -o json lanes |
-		jq length)" = 00 ]
-}
-step "nothing is left" wait_for 10 no_lanes
+all_came
 for n in 1 2; do
 	step "agent $n ends well" agent_stop $n
 done
