@@ -76,13 +76,8 @@ static unsigned int job_ms(const struct lp_job *j)
 static int watch_all(struct lp_bench *b, struct ps_child *c, unsigned int n,
 		     const struct lp_job *job, struct pl_err *err)
 {
-	int rc = ps_children_wait(c, n, &b->watch, (int)job_ms(job), err);
-	struct pl_err why;
-
-	/* A child fails when its agent has died: that comes first. */
-	if (rc < 0 && rc != -EINTR && ps_cluster_check(&b->cluster, &why) < 0)
-		*err = why;
-	return rc;
+	return ps_cluster_wait(&b->cluster, c, n, &b->watch, (int)job_ms(job),
+			       err);
 }
 
 static int rows_of(const struct ps_child *c, cJSON **rows, struct pl_err *err)

@@ -256,13 +256,45 @@ static int check_agent(struct ps_cluster *c, unsigned int n,
 			  words);
 }
 
-int ps_cluster_check(struct ps_cluster *c, struct pl_err *err)
-{
-	int rc = 0;
+struct sight {
+	struct ps_cluster *cluster;
+	const struct ps_watch *watch;
+	struct pl_err dead;		/* the first agent that died */
+};
 
-	for (unsigned int n = 1; n <= PS_NODES && rc == 0; n++)
-		rc = check_agent(c, n, err);
-	return rc;
+static void check_agents(struct sight *s)
+{
+	for (unsigned int n = 1; n <= PS_NODES && !s->dead.code; n++)
+		check_agent(s->cluster, n, &s->dead);
+}
+
+static bool look(void *arg)
+{
+	struct sight *s = arg;
+
+	check_agents(s);
+	return !s->dead.code &&
+	       (!s->watch->tick || s->watch->tick(s->watch->arg));
+}
+
+int ps_cluster_wait(struct ps_cluster *c, struct ps_child *child,
+		    unsigned int n, const struct ps_watch *watch,
+		    int timeout_ms, struct pl_err *err)
+{
+	struct sight s = { .cluster = c, .watch = watch };
+	struct ps_watch w = *watch;
+	int rc;
+
+	w.tick = look;
+	w.arg = &s;
+	rc = ps_children_wait(child, n, &w, timeout_ms, err);
+	if (rc == 0 || rc == -EINTR)
+		return rc;
+	/* A child that failed may have noticed it first. */
+	check_agents(&s);
+	if (s.dead.code)
+		*err = s.dead;
+	return -err->code;
 }
 
 static int start_agent(struct ps_cluster *c, unsigned int n,

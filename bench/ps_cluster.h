@@ -83,8 +83,14 @@ int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
 int ps_cluster_carrier(const struct ps_cluster *c, char *list, size_t size,
 		       struct pl_err *err);
 
-/* -ECHILD when an agent has died: names it and says why. */
-int ps_cluster_check(struct ps_cluster *c, struct pl_err *err);
+/*
+ * ps_children_wait for children in the cluster's pods. An agent that dies ends
+ * it, too: lanes would wait for another one. -ECHILD then, and err names the
+ * agent and says why.
+ */
+int ps_cluster_wait(struct ps_cluster *c, struct ps_child *child,
+		    unsigned int n, const struct ps_watch *watch,
+		    int timeout_ms, struct pl_err *err);
 
 /* Shared by the files of the cluster: text of a document into dir/name. */
 int ps_cluster_save(const struct ps_cluster *c, const char *name,

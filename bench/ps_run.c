@@ -131,6 +131,7 @@ static int start_worker(const struct ps_bench *b, const struct ps_case *c,
 #define SAMPLES 4096
 
 struct cpu_log {
+	struct ps_progress *progress;
 	unsigned int n, skip, seen;
 	uint64_t at_ns[SAMPLES], busy_ns[SAMPLES];
 };
@@ -172,20 +173,13 @@ static double busy_at(const struct cpu_log *l, uint64_t at)
 
 /* --- a run --- */
 
-struct sight {
-	struct ps_bench *b;
-	struct cpu_log *cpu;
-	struct pl_err *dead;		/* of an agent */
-};
-
-/* An agent that has died ends the run: lanes would wait for another one. */
 static bool look(void *arg)
 {
-	struct sight *s = arg;
+	struct cpu_log *l = arg;
 
-	ps_progress_draw(&s->b->progress);
-	cpu_sample(s->cpu);
-	return ps_cluster_check(&s->b->cluster, s->dead) == 0;
+	ps_progress_draw(l->progress);
+	cpu_sample(l);
+	return true;
 }
 
 static int start_all(const struct ps_bench *b, const struct ps_case *c,
@@ -247,17 +241,17 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 	pl_auto_free struct cpu_log *cpu = calloc(1, sizeof(*cpu));
 	struct ps_watch watch = b->watch;
 	struct ps_outcome out = { 0 };
-	struct pl_err dead = { .code = 0 };
-	struct sight sight = { b, cpu, &dead };
 	int rc;
 
 	if (!cpu)
 		return pl_err_set(err, ENOMEM, "out of memory");
+	cpu->progress = &b->progress;
 	watch.tick = look;
-	watch.arg = &sight;
+	watch.arg = cpu;
 	rc = start_all(b, c, child, err);
 	if (rc == 0)
-		rc = ps_children_wait(child, n, &watch, timeout_ms(b, c), err);
+		rc = ps_cluster_wait(&b->cluster, child, n, &watch,
+				     timeout_ms(b, c), err);
 	cpu_sample(cpu);
 	if (rc == 0)
 		rc = ps_outcome_read(&b->o, child, n, &out, err);
@@ -266,9 +260,6 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 		ps_outcome_list(b->machine.overlay_congestion,
 				sizeof(b->machine.overlay_congestion),
 				out.congestion);
-	} else if (rc != -EINTR && (dead.code ||
-		   ps_cluster_check(&b->cluster, &dead) < 0)) {
-		*err = dead;
 	}
 	ps_outcome_fini(&out);
 	ps_children_end(child, n);
@@ -328,7 +319,8 @@ int ps_run_raw(struct ps_bench *b, enum ps_placement placement, bool bidir,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	rc = start_raw(b, ps_placement_index(placement), bidir, child, err);
 	if (rc == 0)
-		rc = ps_children_wait(child, n, &b->watch, 60000, err);
+		rc = ps_cluster_wait(&b->cluster, child, n, &b->watch, 60000,
+				     err);
 	if (rc == 0)
 		rc = ps_outcome_raw(child + b->o.servers, n - b->o.servers,
 				    bytes_per_s, err);
