@@ -330,6 +330,7 @@ int ps_compare_main(int argc, char **argv)
 	}
 	if (rc < 0) {
 		fprintf(stderr, "ps_throughput compare: %s\n", err.msg);
+		ps_opts_fini(&b->o);
 		free(b);
 		return EXIT_USAGE;
 	}
@@ -340,6 +341,7 @@ int ps_compare_main(int argc, char **argv)
 	if (rc < 0)
 		fprintf(stderr, "ps_throughput compare: %s\n", err.msg);
 	rc = rc < 0 ? 1 : compare(b);
+	ps_opts_fini(&b->o);
 	free(b);
 	return rc;
 }

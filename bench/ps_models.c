@@ -3,8 +3,10 @@
  *
  * The counts are those of the float32 variables that tf_cnn_benchmarks trains
  * (tensorflow/benchmarks at 8fb7907, scripts/tf_cnn_benchmarks/models, 1001
- * classes), in forward order. The rates are published ones of single GPUs with
- * synthetic data; each names its source.
+ * classes), in forward order; those of BERT are of google-research/bert
+ * (modeling.py, pretraining), alexnet_caffe is the AlexNet of the Deep Gradient
+ * Compression paper (ICLR 2018, table 3). The rates are published ones of
+ * single GPUs with synthetic data; each names its source.
  */
 #include "bench/ps_models.h"
 
@@ -15,6 +17,11 @@
 static const uint32_t alexnet[] = {
 	23232, 64, 307200, 192, 663552, 384, 1327104, 384, 884736, 256,
 	37748736, 4096, 16777216, 4096, 4100096, 1001,
+};
+
+static const uint32_t alexnet_caffe[] = {
+	34848, 96, 307200, 256, 884736, 384, 663552, 384, 442368, 256,
+	37748736, 4096, 16777216, 4096, 4096000, 1000,
 };
 
 static const uint32_t googlenet[] = {
@@ -64,6 +71,37 @@ static const uint32_t resnet50[] = {
 	262144, 1024, 1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024,
 	1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024, 1024, 2097152,
 	2048, 2048, 524288, 512, 512, 2359296, 512, 512, 1048576, 2048, 2048,
+	1048576, 512, 512, 2359296, 512, 512, 1048576, 2048, 2048, 1048576,
+	512, 512, 2359296, 512, 512, 1048576, 2048, 2048, 2050048, 1001,
+};
+
+static const uint32_t resnet101[] = {
+	9408, 64, 64, 16384, 256, 256, 4096, 64, 64, 36864, 64, 64, 16384, 256,
+	256, 16384, 64, 64, 36864, 64, 64, 16384, 256, 256, 16384, 64, 64,
+	36864, 64, 64, 16384, 256, 256, 131072, 512, 512, 32768, 128, 128,
+	147456, 128, 128, 65536, 512, 512, 65536, 128, 128, 147456, 128, 128,
+	65536, 512, 512, 65536, 128, 128, 147456, 128, 128, 65536, 512, 512,
+	65536, 128, 128, 147456, 128, 128, 65536, 512, 512, 524288, 1024, 1024,
+	131072, 256, 256, 589824, 256, 256, 262144, 1024, 1024, 262144, 256,
+	256, 589824, 256, 256, 262144, 1024, 1024, 262144, 256, 256, 589824,
+	256, 256, 262144, 1024, 1024, 262144, 256, 256, 589824, 256, 256,
+	262144, 1024, 1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024,
+	1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024, 1024, 262144,
+	256, 256, 589824, 256, 256, 262144, 1024, 1024, 262144, 256, 256,
+	589824, 256, 256, 262144, 1024, 1024, 262144, 256, 256, 589824, 256,
+	256, 262144, 1024, 1024, 262144, 256, 256, 589824, 256, 256, 262144,
+	1024, 1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024, 1024,
+	262144, 256, 256, 589824, 256, 256, 262144, 1024, 1024, 262144, 256,
+	256, 589824, 256, 256, 262144, 1024, 1024, 262144, 256, 256, 589824,
+	256, 256, 262144, 1024, 1024, 262144, 256, 256, 589824, 256, 256,
+	262144, 1024, 1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024,
+	1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024, 1024, 262144,
+	256, 256, 589824, 256, 256, 262144, 1024, 1024, 262144, 256, 256,
+	589824, 256, 256, 262144, 1024, 1024, 262144, 256, 256, 589824, 256,
+	256, 262144, 1024, 1024, 262144, 256, 256, 589824, 256, 256, 262144,
+	1024, 1024, 262144, 256, 256, 589824, 256, 256, 262144, 1024, 1024,
+	262144, 256, 256, 589824, 256, 256, 262144, 1024, 1024, 2097152, 2048,
+	2048, 524288, 512, 512, 2359296, 512, 512, 1048576, 2048, 2048,
 	1048576, 512, 512, 2359296, 512, 512, 1048576, 2048, 2048, 1048576,
 	512, 512, 2359296, 512, 512, 1048576, 2048, 2048, 2050048, 1001,
 };
@@ -120,6 +158,27 @@ static const uint32_t vgg16[] = {
 	1001,
 };
 
+/* One layer of BERT with h hidden units, and several of them. */
+#define BERT_LAYER(h) (h) * (h), (h), (h) * (h), (h), (h) * (h), (h), \
+	(h) * (h), (h), (h), (h), 4 * (h) * (h), 4 * (h), 4 * (h) * (h), (h), \
+	(h), (h)
+#define BERT_LAYERS4(h) BERT_LAYER(h), BERT_LAYER(h), BERT_LAYER(h), \
+	BERT_LAYER(h)
+#define BERT_LAYERS12(h) BERT_LAYERS4(h), BERT_LAYERS4(h), BERT_LAYERS4(h)
+#define BERT_WORDS 30522
+#define BERT_BEFORE(h) BERT_WORDS * (h), 2 * (h), 512 * (h), (h), (h)
+#define BERT_AFTER(h) (h) * (h), (h), (h) * (h), (h), (h), (h), BERT_WORDS, \
+	2 * (h), 2
+
+static const uint32_t bert_base[] = {
+	BERT_BEFORE(768), BERT_LAYERS12(768), BERT_AFTER(768),
+};
+
+static const uint32_t bert_large[] = {
+	BERT_BEFORE(1024), BERT_LAYERS12(1024), BERT_LAYERS12(1024),
+	BERT_AFTER(1024),
+};
+
 #define TF "www.tensorflow.org/performance/benchmarks, May 2017"
 #define LAMBDA "lambdal/lambda-tensorflow-benchmark, " \
 	"syn-replicated-fp32-1gpus"
@@ -135,6 +194,7 @@ static const struct ps_model models[] = {
 	      [PS_GPU_K80] = { 656, 512, TF },
 	      [PS_GPU_P100] = { 2987, 512, TF },
 	      [PS_GPU_V100] = { 5132.32, 1536, LAMBDA }),
+	MODEL(alexnet_caffe, 60965224),
 	MODEL(googlenet, 6999577,
 	      [PS_GPU_K80] = { 126.5, 64, SCALED }),
 	MODEL(inception3, 23819401,
@@ -145,6 +205,8 @@ static const struct ps_model models[] = {
 	      [PS_GPU_K80] = { 51.9, 64, TF },
 	      [PS_GPU_P100] = { 219, 64, TF },
 	      [PS_GPU_V100] = { 432.16, 192, LAMBDA }),
+	MODEL(resnet101, 44551209,
+	      [PS_GPU_K80] = { 26.4, 64, SCALED }),
 	MODEL(resnet152, 60194857,
 	      [PS_GPU_K80] = { 20.0, 32, TF },
 	      [PS_GPU_P100] = { 91.8, 64, TF },
@@ -153,6 +215,8 @@ static const struct ps_model models[] = {
 	      [PS_GPU_K80] = { 35.4, 32, TF },
 	      [PS_GPU_P100] = { 154, 64, TF },
 	      [PS_GPU_V100] = { 249.19, 192, LAMBDA }),
+	MODEL(bert_base, 110106428),
+	MODEL(bert_large, 336226108),
 };
 
 _Static_assert(PL_ARRAY_SIZE(models) == PS_MODELS_MAX, "PS_MODELS_MAX");

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_MODELS_MAX 6
+#define PS_MODELS_MAX 10
 
 /* Whose computing time a worker sleeps; PS_GPU_NONE: none at all. */
 enum ps_gpu { PS_GPU_NONE, PS_GPU_K80, PS_GPU_P100, PS_GPU_V100, PS_GPUS };

@@ -11,6 +11,7 @@
 #include "common/util.h"
 #include "bench/ps_congestion.h"
 #include "bench/ps_kernels.h"
+#include "bench/ps_tensors.h"
 
 #define ROLES (PS_CMD_SERVER | PS_CMD_WORKER)
 #define RAWS (PS_CMD_RAW_RECV | PS_CMD_RAW_SEND)
@@ -131,7 +132,7 @@ static void models_text(char *buf, size_t size)
 static int set_models(struct ps_opts *o, const struct option_row *row,
 		      const char *value, struct pl_err *err)
 {
-	char name[PS_ADDR_BYTES], all[128];
+	char name[PS_ADDR_BYTES], all[256];
 	const struct ps_model *m;
 	unsigned int i;
 
@@ -263,6 +264,8 @@ static const struct option_row rows[] = {
 	  "how they talk; compare takes a list (overlay,podlane)" },
 	{ "model", "NAME", JOB, set_models, 0, 0, 0,
 	  "whose gradients; compare takes a list (vgg16)" },
+	{ "tensors", "FILE", JOB, set_text, AT(tensors), 0, 0,
+	  "a model of your own: a size, or a name and a size, a line" },
 	{ "workers", "N", JOB | PS_CMD_RAW_RECV, set_number, AT(workers),
 	  1, PS_WORKERS_MAX, "workers of the job (2)" },
 	{ "servers", "M", JOB, set_number, AT(servers), 1, PS_SERVERS_MAX,
@@ -277,6 +280,8 @@ static const struct option_row rows[] = {
 	  "runs of each transport, in turn (5)" },
 	{ "compute", "none|k80|p100|v100", JOB, set_compute, 0, 0, 0,
 	  "sleep for the time this GPU would take for a step (none)" },
+	{ "gpu", "k80|p100|v100", JOB, set_compute, 0, 0, 0,
+	  "the same as --compute" },
 	{ "sync", NULL, JOB, set_flag, AT(async), 0, 0,
 	  "a step waits for all workers (the default)" },
 	{ "async", NULL, JOB, set_flag, AT(async), 1, 0,
@@ -401,6 +406,21 @@ static int parse_one(enum ps_cmd cmd, char **argv, int *i, struct ps_opts *o,
 	return row->set(o, row, value, err);
 }
 
+static int choose_model(struct ps_opts *o, struct pl_err *err)
+{
+	int r = 0;
+
+	if (o->tensors && o->n_models)
+		return pl_err_set(err, EINVAL, "give --model or --tensors, "
+				  "not both");
+	if (o->tensors)
+		r = ps_tensors_load(o->tensors, &o->own, err);
+	if (r == 0 && o->n_models == 0)
+		o->models[o->n_models++] = o->own ? o->own :
+					   ps_model_find("vgg16");
+	return r;
+}
+
 int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 		  struct pl_err *err)
 {
@@ -416,9 +436,14 @@ int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 		if (r)
 			return r;
 	}
-	if (o->n_models == 0)
-		o->models[o->n_models++] = ps_model_find("vgg16");
-	return check(cmd, o, err);
+	r = choose_model(o, err);
+	return r < 0 ? r : check(cmd, o, err);
+}
+
+void ps_opts_fini(struct ps_opts *o)
+{
+	ps_tensors_free(o->own);
+	o->own = NULL;
 }
 
 void ps_opts_usage(enum ps_cmd cmd, FILE *out)

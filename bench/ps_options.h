@@ -43,6 +43,8 @@ struct ps_opts {
 	unsigned int workers, servers;
 	unsigned int n_models;
 	const struct ps_model *models[PS_MODELS_MAX];
+	const char *tensors;		/* file of a model of one's own */
+	struct ps_model *own;		/* what it holds, owned; or NULL */
 	unsigned int batch;		/* 0: the published one */
 	unsigned int steps, warmup, repeat;
 	enum ps_gpu compute;
@@ -69,10 +71,12 @@ struct ps_opts {
 
 /*
  * Parse argv[1..] (argv[0] is the command's name) over the defaults. Strings
- * stay those of argv. 1: --help was given and printed to stdout.
+ * stay those of argv. 1: --help was given and printed to stdout. fini frees,
+ * also after a failure.
  */
 int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 		  struct pl_err *err);
+void ps_opts_fini(struct ps_opts *o);
 
 void ps_opts_usage(enum ps_cmd cmd, FILE *out);
 

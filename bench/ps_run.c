@@ -62,7 +62,10 @@ static void job_args(struct args *a, const char *role, const struct ps_opts *o,
 	arg(a, "ps_throughput");
 	arg(a, "%s", role);
 	arg(a, "--transport=%s", ps_transport_name(c->transport));
-	arg(a, "--model=%s", c->model->name);
+	if (o->tensors)
+		arg(a, "--tensors=%s", o->tensors);
+	else
+		arg(a, "--model=%s", c->model->name);
 	arg(a, "--workers=%u", o->workers);
 	arg(a, "--servers=%u", o->servers);
 	arg(a, "--steps=%u", o->steps);

@@ -21,6 +21,7 @@ int ps_server_main(int argc, char **argv)
 		return 0;
 	if (rc) {
 		fprintf(stderr, "ps_throughput server: %s\n", err.msg);
+		ps_opts_fini(&o);
 		return 2;
 	}
 	memset(&job, 0, sizeof(job));
@@ -31,5 +32,6 @@ int ps_server_main(int argc, char **argv)
 		ops->run(&job, &r, &err);
 	rc = ps_report_end("server", &job, &r, &err);
 	ps_job_fini(&job);
+	ps_opts_fini(&o);
 	return rc;
 }

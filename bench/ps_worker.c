@@ -113,6 +113,7 @@ int ps_worker_main(int argc, char **argv)
 		return 0;
 	if (rc) {
 		fprintf(stderr, "ps_throughput worker: %s\n", err.msg);
+		ps_opts_fini(&o);
 		return 2;
 	}
 	memset(&job, 0, sizeof(job));
@@ -126,5 +127,6 @@ int ps_worker_main(int argc, char **argv)
 	rc = ps_report_end("worker", &job, &r, &err);
 	free(r.step_ns);
 	ps_job_fini(&job);
+	ps_opts_fini(&o);
 	return rc;
 }

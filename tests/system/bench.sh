@@ -44,6 +44,12 @@ check "raw" runs raw --raw --placement same-node
 check "raw runs verify nothing" q raw \
 	'[.results[]|(.verified|not) and .roofline_share==null]|all'
 check "raw: the overlay's share is known" q raw '.results[0].raw_share>0'
+printf '64\nmoon\n' >"$T/net.bad"
+printf 'a/kernel 300x1000\na/bias 1000\n' >"$T/net"
+check "a model of one's own" bench --tensors "$T/net" --steps 2 --warmup 1 \
+	--repeat 1 --workers 3 --json "$T/own.json"
+check "is verified, by its name" q own '[.results[]|.verified and
+	.model=="net"]|length==4 and all'
 check "one transport only" runs one --transport podlane \
 	--placement same-node
 check "without the overlay no speed-up is known" \
@@ -64,6 +70,8 @@ check "nothing is left of good runs" nothing_left
 
 # --- bad input --------------------------------------------------------------
 check "unknown option" fails 2 "unknown option '--frob'" --frob
+check "a bad tensor is named by file and line" fails 2 \
+	"net.bad: line 2" --tensors "$T/net.bad"
 check "unknown model" fails 2 "unknown model 'lenet'" --model lenet
 check "unknown placement" fails 2 "'moon'" --placement moon
 check "unknown transport" fails 2 "'pigeon'" --transport pigeon

@@ -71,6 +71,8 @@ static void bad_input_is_named(void **state)
 		  "unknown model 'lenet'" },
 		{ PS_CMD_COMPARE, { "--model", "vgg16,vgg16" }, "twice" },
 		{ PS_CMD_COMPARE, { "--model", "vgg16," }, "empty" },
+		{ PS_CMD_COMPARE, { "--model", "vgg16", "--tensors", "/x" },
+		  "not both" },
 		{ PS_CMD_COMPARE, { "--placement", "moon" }, "'moon'" },
 		{ PS_CMD_COMPARE, { "--frob" }, "unknown option '--frob'" },
 		{ PS_CMD_COMPARE, { "--rank", "1" }, "unknown option" },
