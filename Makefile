@@ -24,7 +24,8 @@ HASH := \#
 
 # What pkg-config must know, and the Debian package that brings it.
 PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
-	libevent_core=libevent-dev libseccomp=libseccomp-dev
+	libevent_core=libevent-dev libseccomp=libseccomp-dev \
+	libssl=libssl-dev
 BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
 RUN_DEBS := gnuplot-nox procps libnftables1
@@ -118,7 +119,8 @@ AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 	$(call ar,$(f)))
 PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
-PK_daemonset := libcjson libnl-3.0 libcap libevent_core libseccomp
+PK_daemonset := libcjson libnl-3.0 libcap libevent_core libseccomp libssl \
+	libcrypto
 PK_bench := libcjson libnl-3.0
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread

@@ -88,6 +88,26 @@ struct pl_carrier_cb {
 		       void *user);
 };
 
+/* How the agents know each other; see rdma/tls.h. */
+enum pl_security {
+	PL_SECURITY_UNSET,		/* refused: it must be said */
+	PL_SECURITY_NONE,		/* plain text, addresses are believed */
+	PL_SECURITY_PSK,		/* TLS 1.3 with a pre-shared key */
+	PL_SECURITY_TLS,		/* TLS 1.3 with certificates of a CA */
+};
+
+struct pl_carrier_security {
+	enum pl_security kind;
+	/*
+	 * Once they know each other, agents go on in plain text: whoever can
+	 * read or change what is under way between the nodes still can.
+	 */
+	bool plain;
+	/* Paths; key is the certificate's, or a file of pre-shared keys. */
+	const char *ca, *cert, *key;
+	uint64_t rekey_bytes;		/* then new keys; 0: default */
+};
+
 struct pl_carrier_config {
 	const char *node;		/* own name */
 	struct pl_addr listen_addr;	/* node address to listen on */
