@@ -126,7 +126,10 @@ LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread
 folder = $(firstword $(subst /, ,$(1)))
 
-all: $(PROGRAMS) $(LIBS_SHM) $(EXAMPLES)
+# Pages with the programs that they show.
+MAN := $(patsubst %,$(O)/%,$(wildcard man/*.[1-8]))
+
+all: $(PROGRAMS) $(LIBS_SHM) $(EXAMPLES) $(MAN)
 
 $(O)/flags: ;
 $(O)/%.o: %.c Makefile $(O)/flags
@@ -157,6 +160,9 @@ $(O)/shm/$(SONAME): $(SHM_OBJS) shm/podlane.map
 		-Wl,--version-script=shm/podlane.map -o $@ $(SHM_OBJS) $(LDFLAGS)
 	@ln -sf $(SONAME) $(@D)/libpodlane.so
 
+$(O)/man/%: man/% man/example.awk $(wildcard shm/examples/*.c)
+	@mkdir -p $(@D)
+	$(Q)awk -f man/example.awk $< >$@.new && mv $@.new $@
 $(O)/shm/examples/%: shm/examples/%.c $(O)/shm/libpodlane.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(CPPFLAGS) -Ishm $(CFLAGS) -o $@ $< \
@@ -243,7 +249,6 @@ lint:
 
 # --- install ------------------------------------------------------------------
 
-MAN := $(wildcard man/*.[1-8])
 LIBDIR := $(PREFIX)/lib
 SBIN := podlaned
 install: all
