@@ -57,6 +57,8 @@ void pl_nl_close(struct pl_nl *nl);
 /* -ENODEV when there is none. */
 int pl_nl_link_get(struct pl_nl *nl, const char *name, struct pl_link *out,
 		   struct pl_err *err);
+/* One call for the current namespace; true also when nobody can say. */
+bool pl_nl_link_is_there(const char *name);
 int pl_nl_link_by_index(struct pl_nl *nl, int index, struct pl_link *out,
 			struct pl_err *err);
 /* Each link of the namespace. */

@@ -120,6 +120,18 @@ int pl_nl_link_get(struct pl_nl *nl, const char *name, struct pl_link *out,
 	return rc < 0 ? rc : get(nl, name, 0, &w, err);
 }
 
+bool pl_nl_link_is_there(const char *name)
+{
+	struct pl_link link;
+	struct pl_nl nl;
+	int rc = pl_nl_open(&nl, -1, NULL);
+
+	if (rc == 0)
+		rc = pl_nl_link_get(&nl, name, &link, NULL);
+	pl_nl_close(&nl);
+	return rc != -ENODEV;
+}
+
 int pl_nl_link_by_index(struct pl_nl *nl, int index, struct pl_link *out,
 			struct pl_err *err)
 {

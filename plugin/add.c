@@ -138,7 +138,23 @@ static cJSON *record_json(struct add *a, struct pl_err *err)
 	return ret;
 }
 
-/* A record is there: of a living attachment, or left by a dead ADD. */
+/* Behind another plugin there is no interface that could tell. */
+static bool is_alive(const struct pl_record *rec)
+{
+	const char *link = NULL;
+
+	if (!rec->json)
+		return true;
+	if (!rec->done || rec->old_boot)
+		return false;
+	return pl_json_str(rec->json, "", "link", &link, NULL) <= 0 ||
+	       pl_nl_link_is_there(link);
+}
+
+/*
+ * A record is there: of a living attachment, or of one that is dead, whose ADD
+ * was killed or whose namespace went without DEL.
+ */
 static int take_over(struct add *a, struct pl_err *err)
 {
 	struct pl_record old;
@@ -148,7 +164,7 @@ static int take_over(struct add *a, struct pl_err *err)
 		return 0;
 	if (rc < 0)
 		return rc;
-	if (!old.json || (old.done && !old.old_boot)) {
+	if (is_alive(&old)) {
 		rc = pl_cni_err(err, PL_CNI_DUPLICATE,
 				"container %s already has %s in network %s; "
 				"DEL it first", a->c->at.id, a->c->at.ifname,
@@ -158,6 +174,8 @@ static int take_over(struct add *a, struct pl_err *err)
 	}
 	pl_warn("container=%s: clearing up after an earlier ADD", a->c->at.id);
 	rc = pl_detach(a->c, &a->c->at, &old, true, err);
+	if (rc == 0)
+		rc = pl_record_remove(&old, err);
 	pl_record_close(&old);
 	return rc;
 }

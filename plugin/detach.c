@@ -110,7 +110,7 @@ static void read_memo(const struct pl_call *c, const struct pl_record *rec,
 }
 
 int pl_detach(const struct pl_call *c, const struct pl_attach *at,
-	      struct pl_record *rec, bool quick, struct pl_err *err)
+	      const struct pl_record *rec, bool quick, struct pl_err *err)
 {
 	char host_name[PL_IFNAME_BYTES], ifb_name[PL_IFNAME_BYTES];
 	struct memo m;
@@ -136,7 +136,16 @@ int pl_detach(const struct pl_call *c, const struct pl_attach *at,
 		rc = 0;
 	}
 	unregister_end(at, &agent);
-	return rc == 0 && rec ? pl_record_remove(rec, err) : rc;
+	return rc;
+}
+
+/* All is undone: what is left is a file, which tells nothing new. */
+static void forget(const struct pl_call *c, struct pl_record *rec)
+{
+	struct pl_err why;
+
+	if (pl_record_remove(rec, &why) < 0)
+		pl_warn("container=%s: %s", c->at.id, why.msg);
 }
 
 int pl_cmd_del(struct pl_call *c, struct pl_err *err)
@@ -152,6 +161,8 @@ int pl_cmd_del(struct pl_call *c, struct pl_err *err)
 		return rc;
 	c->lock_fd = rec.fd;
 	rc = pl_detach(c, &c->at, &rec, true, err);
+	if (rc == 0)
+		forget(c, &rec);
 	c->lock_fd = -1;
 	pl_record_close(&rec);
 	return rc;
@@ -210,6 +221,8 @@ static int drop(const struct pl_attach *at, void *arg)
 		return 0;
 	if (rc == 0) {
 		rc = pl_detach(gc->c, at, &rec, false, &why);
+		if (rc == 0)
+			rc = pl_record_remove(&rec, &why);
 		pl_record_close(&rec);
 	}
 	if (rc < 0) {

@@ -31,14 +31,14 @@ int pl_cmd_gc(struct pl_call *c, struct pl_err *err);
 int pl_cmd_status(struct pl_call *c, struct pl_err *err);
 
 /*
- * Undo all that rec says of the attachment at, then remove the record. Where
+ * Undo all that rec says of the attachment at; the record is the caller's to
+ * remove then, and to keep on failure, so that it can be tried again. Where
  * rec is NULL or could not be read, the configuration says what there may be.
- * What is gone already is no error. On failure the record stays, so that it can
- * be tried again. quick: leave the kernel's clean-up behind a deleted link to
- * a child of ours.
+ * What is gone already is no error. quick: leave the kernel's clean-up behind a
+ * deleted link to a child of ours.
  */
 int pl_detach(const struct pl_call *c, const struct pl_attach *at,
-	      struct pl_record *rec, bool quick, struct pl_err *err);
+	      const struct pl_record *rec, bool quick, struct pl_err *err);
 
 /* CNI_NETNS, which must not be our own namespace. */
 int pl_open_netns(const struct pl_call *c, int *fd, struct pl_err *err);

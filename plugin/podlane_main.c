@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -41,6 +42,18 @@ static const struct command {
 	[PL_CNI_STATUS] = { pl_cmd_status, true },
 };
 
+/* A longer one was never attached: DEL has nothing to do for it. */
+static int check_id(const struct pl_call *c, struct pl_err *err)
+{
+	if (c->env.cmd == PL_CNI_STATUS ||
+	    strlen(c->env.container_id) <= PL_RECORD_ID_MAX)
+		return 0;
+	return pl_cni_err(err, PL_CNI_INVALID_ENVIRONMENT, "CNI_CONTAINERID is "
+			  "%zu bytes long; podlane takes %d, as it becomes a "
+			  "part of a file's name", strlen(c->env.container_id),
+			  PL_RECORD_ID_MAX);
+}
+
 static int run(struct pl_call *c, struct pl_err *err)
 {
 	const struct command *cmd = &commands[c->env.cmd];
@@ -50,7 +63,11 @@ static int run(struct pl_call *c, struct pl_err *err)
 		return rc;
 	if (c->env.cmd == PL_CNI_VERSION)
 		return cmd->run(c, err);
-	rc = pl_conf_parse(&c->doc, c->env.args, cmd->strict, &c->conf, err);
+	if (cmd->strict)
+		rc = check_id(c, err);
+	if (rc == 0)
+		rc = pl_conf_parse(&c->doc, c->env.args, cmd->strict, &c->conf,
+				   err);
 	if (rc < 0)
 		return rc;
 	c->at = (struct pl_attach){ c->conf.name, c->env.container_id,

@@ -178,6 +178,16 @@ static void read_record(struct pl_record *r)
 	r->old_boot = boot_id(boot) == 0 && strcmp(boot, made_in);
 }
 
+/* Where nothing can be written it can still be read, and locked. */
+static int open_file(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && (errno == EROFS || errno == EACCES || errno == EISDIR))
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd;
+}
+
 int pl_record_open(const char *state_dir, const struct pl_attach *at,
 		   int wait_ms, struct pl_record *r, struct pl_err *err)
 {
@@ -185,7 +195,7 @@ int pl_record_open(const char *state_dir, const struct pl_attach *at,
 
 	/* While we waited, it may have been removed, and made anew. */
 	for (int i = 0; rc == 0 && i < OPEN_TRIES; i++) {
-		r->fd = open(r->path, O_RDWR | O_CLOEXEC);
+		r->fd = open_file(r->path);
 		if (r->fd < 0)
 			return pl_err_sys(err, "cannot open %s", r->path);
 		rc = lock(r, wait_ms, err);
@@ -215,7 +225,8 @@ int pl_record_remove(struct pl_record *r, struct pl_err *err)
 {
 	int rc = 0;
 
-	if (r->fd >= 0 && unlink(r->path) < 0 && errno != ENOENT)
+	/* Also the folder that somebody has put in the place of the file. */
+	if (r->fd >= 0 && remove(r->path) < 0 && errno != ENOENT)
 		rc = pl_err_sys(err, "cannot remove %s", r->path);
 	pl_record_close(r);
 	return rc;

@@ -126,18 +126,6 @@ static bool is_last(const struct pl_rules_tags *t, const char *tag)
 	return t->n && !strcmp(t->tags[t->n - 1], tag);
 }
 
-static bool has_link(const char *name)
-{
-	struct pl_link link;
-	struct pl_nl nl;
-	int rc = pl_nl_open(&nl, -1, NULL);
-
-	if (rc == 0)
-		rc = pl_nl_link_get(&nl, name, &link, NULL);
-	pl_nl_close(&nl);
-	return rc != -ENODEV;
-}
-
 static int find_gone(const struct pl_rules_item *item, void *arg)
 {
 	struct clash *c = arg;
@@ -154,7 +142,8 @@ static int find_gone(const struct pl_rules_item *item, void *arg)
 	    !wanted(c, item) ||
 	    is_last(&c->gone, item->owner))
 		return 0;
-	if (!*item->owner || item->chained || has_link(item->owner))
+	if (!*item->owner || item->chained ||
+	    pl_nl_link_is_there(item->owner))
 		return port_taken(&port, item->who, c->err);
 	pl_warn("taking over a port of %s, which is gone", item->who);
 	return pl_rules_tags_put(&c->gone, item->owner, c->err);

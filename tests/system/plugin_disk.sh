@@ -73,6 +73,29 @@ read_only() {
 }
 check read-only-disk read_only
 no_disk
+# Only the records can't be written: CHECK reads, DEL undoes all the rest.
+state_read_only() {
+	disk 100 100 && pl ADD "$A" a >"$T/o" &&
+		mount -o remount,bind,ro "$T/state" &&
+		pl CHECK "$A" a eth0 ".prevResult = $(cat "$T/o")" &&
+		pl DEL "" a 2>"$T/e" && grep -q 'cannot remove' "$T/e" &&
+		empty_pod "$A" && [ -z "$(addresses)" ] && pl DEL "" a &&
+		mount -o remount,bind,rw "$T/state" &&
+		pl ADD "$A" a >"$T/o" && reaches "$A" 10.77.0.1 &&
+		pl DEL "" a && clean
+}
+check state-read-only state_read_only
+no_disk
+# Only the addresses can't: CHECK reads; DEL says so, and works later.
+ipam_read_only() {
+	disk 100 100 && pl ADD "$A" a >"$T/o" &&
+		mount -o remount,bind,ro "$T/ipam" &&
+		pl CHECK "$A" a eth0 ".prevResult = $(cat "$T/o")" &&
+		code 5 pl DEL "" a && empty_pod "$A" && pl DEL "" other &&
+		mount -o remount,bind,rw "$T/ipam" && pl DEL "" a && clean
+}
+check ipam-read-only ipam_read_only
+no_disk
 pairs_gone() { [ -z "$(host ip -o link show type veth)" ]; }
 check no-link pairs_gone
 

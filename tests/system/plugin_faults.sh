@@ -219,6 +219,19 @@ pl ADD "$A" x >/dev/null
 rm -f "$(record)"
 check record-gone pl DEL "" x eth0 '.prevResult = {"ips":[]}'
 check record-gone-clean clean
+# A folder in its place; what is in it is not ours to remove.
+for in in . something; do
+	pl ADD "$A" x >/dev/null
+	R=$(record)
+	rm -f "$R"
+	mkdir -p "$R/$in"
+	check "record-is-folder-$in" pl DEL "" x
+	check "record-is-folder-$in-clean" clean
+	rm -rf "$R/something"
+	pl DEL "" x
+done
+check record-is-no-folder-any-more pl ADD "$A" x
+pl DEL "" x
 pl ADD "$A" x >/dev/null
 check del-other-config pl DEL "" x eth0 '.ipam = {"type":"host-local"} |
 	.bridge = "nowhere" | .agentSocket = "/nowhere"'
@@ -247,6 +260,16 @@ still() { reaches "$A" 10.77.0.1 && [ "$(addresses | wc -l)" = 1 ]; }
 check late-del-spares-other still
 pl DEL "$A" new
 check late-clean clean
+
+# The same name again, after its interface went without DEL.
+pl ADD "$A" x >/dev/null
+in_ns "$A" ip link del eth0
+check gone-without-del pl ADD "$A" x
+check gone-without-del-works reaches "$A" 10.77.0.1
+check gone-without-del-once eval '[ "$(addresses | wc -l)" = 1 ]'
+check there-is-still-103 code 103 pl ADD "$A" x
+pl DEL "$A" x
+check gone-without-del-clean clean
 
 # An unfinished ADD is cleared up by the next one of the same attachment.
 pl ADD "$A" x >/dev/null

@@ -34,6 +34,15 @@ check bridge-pattern code 7 pl ADD "$A" x eth0 '.bridge = "br%d"'
 no_bridge() { [ -z "$(host ip -o link show type bridge)" ]; }
 check bridge-pattern-makes-none no_bridge
 check nul-in-name code 6 pl ADD "$A" x eth0 '.name = "n\u0000x"'
+id_of() { printf "%0$1d" 0; }
+long_id() { # so long, and no longer; of DEL any length is right
+	pl ADD "$A" "$(id_of 239)" abcdefghijklmno >/dev/null &&
+		pl DEL "" "$(id_of 239)" abcdefghijklmno &&
+		code 4 pl ADD "$A" "$(id_of 240)" &&
+		pl ADD "$A" "$(id_of 240)" | grep -q '240 bytes .* takes 239' &&
+		pl DEL "" "$(id_of 240)" && pl DEL "" "$(id_of 1024)" && clean
+}
+check long-id long_id
 check long-ifname code 4 pl ADD "$A" x abcdefghijklmnop
 
 # The plugin's own namespace, only when told so.
