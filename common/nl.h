@@ -266,9 +266,9 @@ int pl_nl_ct_forget(struct pl_nl *nl, int family, int proto,
 
 /*
  * Whether nftables have this table. family: NFPROTO_... -ENOENT when they do
- * not, or the kernel has no nftables.
+ * not, or the kernel has no nftables. *dormant: its rules are switched off.
  */
 int pl_nl_nft_table(struct pl_nl *nl, int family, const char *table,
-		    struct pl_err *err);
+		    bool *dormant, struct pl_err *err);
 
 #endif

@@ -49,9 +49,9 @@ int pl_record_create(const char *state_dir, const struct pl_attach *at,
 		     struct pl_err *err);
 
 /*
- * Open and lock the record, also where it can't be written or is a folder. While
- * another process works on it, wait for at most wait_ms, then -EBUSY. -ENOENT:
- * there is none.
+ * Open and lock the record, also where it can't be written or is a folder.
+ * While another process works on it, wait for at most wait_ms, then -EBUSY.
+ * -ENOENT: there is none.
  */
 int pl_record_open(const char *state_dir, const struct pl_attach *at,
 		   int wait_ms, struct pl_record *r, struct pl_err *err);

@@ -208,6 +208,23 @@ static int check_localnet(const struct pl_rules *r, const cJSON *ports,
 		      l.name);
 }
 
+/* Only what this attachment is in, as it is. */
+static int list_wanted(const struct pl_rules *r, struct pl_rules_work *w,
+		       struct pl_err *err)
+{
+	for (size_t t = 0; t < PL_RULES_TABLES; t++) {
+		const struct pl_rules_def *d = &pl_rules_defs[t];
+
+		w->there[t] &= pl_ruleset_wanted(&r->in[t]);
+		if (w->there[t] && w->dormant[t])
+			return failed(err, "nftables' table %s %s is dormant: "
+				      "somebody has switched it off; \"nft add "
+				      "table %s %s\" switches it on", d->family,
+				      d->name, d->family, d->name);
+	}
+	return pl_rules_list(w, err);
+}
+
 static int check(const struct pl_rules *r, struct pl_rules_work *w,
 		 struct pl_rules_work *model, struct pl_err *err)
 {
@@ -216,7 +233,7 @@ static int check(const struct pl_rules *r, struct pl_rules_work *w,
 	if (rc == 0)
 		rc = pl_rules_look(w, err);
 	if (rc == 0)
-		rc = pl_rules_list(w, err);
+		rc = list_wanted(r, w, err);
 	if (rc == 0)
 		rc = elsewhere(r, w->lock, model, err);
 	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {

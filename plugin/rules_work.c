@@ -70,7 +70,9 @@ int pl_rules_look(struct pl_rules_work *w, struct pl_err *err)
 
 		cJSON_Delete(w->list[t]);
 		w->list[t] = NULL;
-		rc = pl_nl_nft_table(&w->nl, d->nfproto, d->name, err);
+		w->dormant[t] = false;
+		rc = pl_nl_nft_table(&w->nl, d->nfproto, d->name,
+				     &w->dormant[t], err);
 		w->there[t] = rc == 0;
 		rc = rc == -ENOENT ? 0 : rc;
 	}
@@ -123,6 +125,24 @@ int pl_rules_run(struct pl_rules_work *w, struct pl_err *err)
 	return rc;
 }
 
+/*
+ * Of a dormant table libnftables 1.0.6 lists what no parser takes: its text for
+ * the flag is whatever stands in memory.
+ */
+static int wake(struct pl_rules_work *w, size_t t, struct pl_err *err)
+{
+	char cmd[80];
+	int rc;
+
+	if (!w->dormant[t])
+		return 0;
+	snprintf(cmd, sizeof(cmd), "add table %s %s", pl_rules_defs[t].family,
+		 pl_rules_defs[t].name);
+	rc = pl_nft_run(w->nft, cmd, err);
+	w->dormant[t] = rc < 0;
+	return rc;
+}
+
 int pl_rules_list(struct pl_rules_work *w, struct pl_err *err)
 {
 	char cmd[80];
@@ -131,6 +151,9 @@ int pl_rules_list(struct pl_rules_work *w, struct pl_err *err)
 	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {
 		if (!w->there[t] || w->list[t])
 			continue;
+		rc = wake(w, t, err);
+		if (rc < 0)
+			break;
 		snprintf(cmd, sizeof(cmd), "list table %s %s",
 			 pl_rules_defs[t].family, pl_rules_defs[t].name);
 		rc = pl_nft_list(w->nft, cmd, &w->list[t], err);

@@ -21,6 +21,7 @@ struct pl_rules_work {
 	struct pl_nl nl;
 	struct pl_nft *nft;		/* NULL: not needed yet */
 	bool there[PL_RULES_TABLES];
+	bool dormant[PL_RULES_TABLES];	/* switched off, by somebody else */
 	cJSON *list[PL_RULES_TABLES];	/* NULL: not read */
 	char *script;
 	size_t script_bytes;
@@ -40,7 +41,7 @@ int pl_rules_look(struct pl_rules_work *w, struct pl_err *err);
 /* Is there any table of ours? */
 bool pl_rules_any(const struct pl_rules_work *w);
 
-/* Read all tables of ours. */
+/* Read all tables of ours; wakes those that are dormant. */
 int pl_rules_list(struct pl_rules_work *w, struct pl_err *err);
 
 /* Run the script that was written to out, and end it. */

@@ -89,7 +89,21 @@ own=$(rules | grep -o 'pl[0-9a-v]* pl[0-9a-v]* net/a' | head -1 | cut -d' ' -f1)
 spoiled replaced replace rule inet podlane_masq postrouting handle \
 	"$(handle 'inet podlane_masq postrouting' @from4)" ip daddr vmap @from4
 spoiled one-more insert rule inet podlane_ports hostports accept
+dormant() { host nft add table inet "podlane_$1" '{ flags dormant; }'; }
 spoiled dormant add table inet podlane_masq '{ flags dormant; }'
+check check-dormant-says eval 'dormant masq &&
+	prev | grep -q "podlane_masq is dormant.*nft add table inet"'
+check dormant-nft-wakes eval 'host nft add table inet podlane_masq && prev'
+# Nobody else's is touched by CHECK, and ADD, DEL and GC read all of them.
+check dormant-clash eval 'dormant ports && dormant masq &&
+	code 103 pl ADD "$B" b eth0 "$all" && prev'
+check dormant-other-table eval 'pl ADD "$B" b eth0 "$masq" >"$T/b" &&
+	dormant ports && pl CHECK "$B" b eth0 "$masq |
+		.prevResult = $(cat "$T/b")" && dormant masq && pl DEL "" b'
+check dormant-del eval 'dormant masq && dormant ports && pl DEL "" a &&
+	only_others'
+RES=$(pl ADD "$A" a eth0 "$all")
+own=$(rules | grep -o 'pl[0-9a-v]* pl[0-9a-v]* net/a' | head -1 | cut -d' ' -f1)
 spoiled guard flush chain inet podlane_ports martians
 spoiled mac flush chain bridge podlane_mac prerouting
 spoiled order replace rule bridge podlane_mac prerouting handle \
