@@ -10,6 +10,7 @@
 #include "common/util.h"
 #include "daemonset/agent_internal.h"
 #include "daemonset/guard.h"
+#include "daemonset/install_keep.h"
 #include "daemonset/rundir.h"
 
 #define OVERLAY_WAIT_MAX_S 32
@@ -101,6 +102,7 @@ static void on_registry(const struct pl_registry *was,
 		pl_remote_update(a->remote, now);
 	if (a->overlay_retry)
 		overlay_sync(a);
+	pl_keeper_kick(a->keeper);
 }
 
 static int registry_start(struct pl_agent *a, struct pl_err *err)
@@ -238,12 +240,16 @@ static int start(struct pl_agent *a, struct pl_err *err)
 		rc = pl_seccomp_install(err);
 	if (rc == 0)
 		rc = server_start(a, err);
+	/* Now that pods can be served, runtimes may send them. */
+	if (rc == 0 && a->args->conf.cni.mode != PL_CNI_NONE)
+		rc = pl_keeper_create(a, &a->keeper, err);
 	return rc;
 }
 
 /* Whatever start made, in reverse. Devices and records stay. */
 static void stop(struct pl_agent *a)
 {
+	pl_keeper_destroy(a->keeper);
 	if (a->server) {
 		pl_rundir_unlink(a->args->run_dir);
 		pl_server_destroy(a->server);

@@ -14,9 +14,12 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "daemonset/install.h"
 #include "daemonset/overlay.h"
 #include "daemonset/registry.h"
 #include "rdma/carrier.h"
+
+#define PL_AGENT_CONFIG "/etc/podlane/podlaned.json"
 
 /* What one pod may have. */
 struct pl_limits {
@@ -32,6 +35,7 @@ struct pl_agent_conf {
 	char policy_file[PATH_MAX];	/* "": none */
 	char state_dir[PATH_MAX];
 	struct pl_overlay_conf overlay;
+	struct pl_cni_conf cni;
 	char carrier[16];
 	uint16_t port;			/* 0: the registry's */
 	uint32_t connections;		/* 0: default */

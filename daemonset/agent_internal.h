@@ -15,6 +15,7 @@
 
 struct event;
 struct event_base;
+struct pl_keeper;
 struct pl_server;
 
 struct pl_agent {
@@ -31,6 +32,7 @@ struct pl_agent {
 	struct event *overlay_retry;
 	int overlay_wait_s;
 	struct pl_server *server;
+	struct pl_keeper *keeper;	/* NULL: no section "cni" */
 	struct event *signals[2];
 	int lock_fd;
 };

@@ -184,6 +184,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 		.log_level = PL_LOG_INFO,
 		.seccomp = true,
 	};
+	pl_cni_conf_default(&c->cni);
 }
 
 static bool is_known(const char *section, const char *name)
@@ -200,7 +201,7 @@ static bool is_section(const char *name)
 	for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
 		if (!strcmp(keys[i].section, name))
 			return true;
-	return !strcmp(name, "overlay");
+	return !strcmp(name, "overlay") || !strcmp(name, "cni");
 }
 
 static void warn_unknown(const char *path, const cJSON *obj,
@@ -262,6 +263,15 @@ static int read_overlay(const cJSON *top, struct pl_agent_conf *c,
 	return 0;
 }
 
+static int read_cni(const cJSON *top, struct pl_agent_conf *c,
+		    struct pl_err *err)
+{
+	const cJSON *obj = NULL;
+	int rc = pl_json_obj(top, "", "cni", &obj, err);
+
+	return rc < 0 ? rc : pl_cni_conf_parse(obj, "cni", &c->cni, err);
+}
+
 int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		       struct pl_err *err)
 {
@@ -279,6 +289,8 @@ int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		rc = read_section(path, top, sections[i], c, err);
 	if (rc >= 0)
 		rc = read_overlay(top, c, err);
+	if (rc >= 0)
+		rc = read_cni(top, c, err);
 	if (rc < 0)
 		pl_err_prefix(err, "%s", path);
 	return rc < 0 ? rc : 0;

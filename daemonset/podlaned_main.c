@@ -10,9 +10,8 @@
 #include "common/process.h"
 #include "common/util.h"
 #include "daemonset/agent.h"
+#include "daemonset/install.h"
 #include "daemonset/opts.h"
-
-#define CONFIG_DEFAULT "/etc/podlane/podlaned.json"
 
 struct options {
 	const char *config;
@@ -67,7 +66,7 @@ static int set_version(void *conf, const char *value, struct pl_err *err)
 }
 
 static const struct pl_opt opts[] = {
-	{ "config", 'c', "FILE", "configuration (" CONFIG_DEFAULT ")",
+	{ "config", 'c', "FILE", "configuration (" PL_AGENT_CONFIG ")",
 	  set_config },
 	{ "run-dir", 0, "DIR", "socket and lock (" PL_AGENT_RUN_DIR ")",
 	  set_run_dir },
@@ -104,22 +103,37 @@ static int serve(struct options *o, struct pl_err *err)
 	return pl_agent_run(args, err);
 }
 
-int main(int argc, char **argv)
+static const struct {
+	const char *name, *help;
+	int (*main)(int argc, char **argv);
+} commands[] = {
+	{ "install", "put the CNI plugins where the runtime finds them",
+	  pl_install_main },
+	{ "uninstall", "take all that podlane put on this node away",
+	  pl_uninstall_main },
+};
+
+static void usage(void)
 {
-	struct options o = { .config = CONFIG_DEFAULT,
+	printf("usage: podlaned [OPTION]...\n"
+	       "       podlaned COMMAND [OPTION]...\n"
+	       "The podlane agent of a node. Without a command it serves.\n\n");
+	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++)
+		printf("  %-26s %s\n", commands[i].name, commands[i].help);
+	printf("\n");
+	pl_opts_print(stdout, opts, PL_ARRAY_SIZE(opts));
+}
+
+static int agent_main(int argc, char **argv)
+{
+	struct options o = { .config = PL_AGENT_CONFIG,
 			     .run_dir = PL_AGENT_RUN_DIR,
 			     .level = PL_LOG_INFO };
 	struct pl_err err = { 0 };
 	bool help;
-	int i;
+	int i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, &o, &help,
+			      &err);
 
-	pl_log_init("podlaned", o.level);
-	if (pl_process_init(&err) < 0) {
-		pl_error("%s", err.msg);
-		return 1;
-	}
-	i = pl_opts_parse(opts, PL_ARRAY_SIZE(opts), argc, argv, &o, &help,
-			  &err);
 	if (i >= 0 && !help && !o.version && i < argc)
 		i = pl_err_set(&err, EINVAL, "unexpected word '%s'", argv[i]);
 	if (i < 0) {
@@ -127,9 +141,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (help) {
-		printf("usage: podlaned [OPTION]...\n"
-		       "The podlane agent of a node.\n\n");
-		pl_opts_print(stdout, opts, PL_ARRAY_SIZE(opts));
+		usage();
 		return 0;
 	}
 	if (o.version) {
@@ -143,4 +155,19 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct pl_err err = { 0 };
+
+	pl_log_init("podlaned", PL_LOG_INFO);
+	if (pl_process_init(&err) < 0) {
+		pl_error("%s", err.msg);
+		return 1;
+	}
+	for (size_t i = 0; argc > 1 && i < PL_ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].main(argc - 1, argv + 1);
+	return agent_main(argc, argv);
 }
