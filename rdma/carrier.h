@@ -86,6 +86,13 @@ struct pl_carrier_cb {
 	/* A put with PL_PUT_NOTIFY has landed; user as given to expose. */
 	void (*notify)(void *arg, struct pl_carrier_peer *peer, uint64_t key,
 		       void *user);
+	/*
+	 * For a carrier that is made on top of this one: what its other side
+	 * said with pl_tcp_link, in order with the messages. NULL: nobody
+	 * listens.
+	 */
+	void (*link)(void *arg, struct pl_carrier_peer *peer, const void *data,
+		     size_t len);
 };
 
 /* How the agents know each other; see rdma/tls.h. */

@@ -43,6 +43,8 @@ _Static_assert(PL_TCP_NODE == PL_CARRIER_NODE_BYTES, "names fit both ways");
 #define PL_TCP_STAGE_BYTES 4096
 /* A receiver that lacks more than this of a frame sleeps until it is there. */
 #define PL_TCP_LOWAT_BYTES (32u << 10)
+/* A LINK, which may have a message in it. */
+#define PL_TCP_LINK_MAX (PL_CARRIER_MSG_MAX + 64)
 /* Keys that were revoked and of which puts may still be under way. */
 #define PL_TCP_REVOKED_MAX 1024
 
@@ -122,7 +124,7 @@ struct pl_tcp_in {
 	int lowat;			/* SO_RCVLOWAT */
 	struct pl_tcp_key *key;		/* of a put; NULL: thrown away */
 	uint8_t *to;			/* NULL: thrown away */
-	uint64_t small[PL_CARRIER_MSG_MAX / 8];	/* words, a message, junk */
+	uint64_t small[PL_TCP_LINK_MAX / 8];	/* words, a message, junk */
 };
 
 enum pl_tcp_phase {
@@ -254,6 +256,12 @@ int pl_tcp_put(struct pl_carrier_peer *p, uint64_t source, uint64_t key,
 	       unsigned int flags, pl_put_done done, void *user);
 int pl_tcp_message(struct pl_carrier_peer *p, const void *data, size_t len,
 		   uint64_t after);
+/*
+ * A message of a carrier that is made on top of this one, at most
+ * PL_TCP_LINK_MAX bytes, for the callback `link` of its other side; as
+ * pl_carrier_message without `after`, and in order with those.
+ */
+int pl_tcp_link(struct pl_carrier_peer *p, const void *data, size_t len);
 void pl_tcp_send(struct pl_tcp_conn *c);
 /* Everything that is queued: done with status. May call back. */
 void pl_tcp_send_drop(struct pl_tcp_peer *p, int status);

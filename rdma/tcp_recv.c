@@ -125,8 +125,10 @@ static const char *frame_begin(struct pl_tcp_conn *c)
 		return "no frame where one must be";
 	if (h->type == PL_TCP_PUT)
 		return put_begin(c);
-	if (h->type != PL_TCP_MESSAGE || h->flags || h->key || h->offset ||
-	    h->len > PL_CARRIER_MSG_MAX)
+	if ((h->type != PL_TCP_MESSAGE && h->type != PL_TCP_LINK) || h->flags ||
+	    h->key || h->offset ||
+	    h->len > (h->type == PL_TCP_LINK ? PL_TCP_LINK_MAX :
+					       PL_CARRIER_MSG_MAX))
 		return "a frame of a wrong form";
 	c->in.to = (uint8_t *)c->in.small;
 	return NULL;
@@ -156,6 +158,11 @@ static void frame_end(struct pl_tcp_conn *c)
 	if (in->h.type == PL_TCP_MESSAGE) {
 		if (t->cb.message)
 			t->cb.message(t->arg, &p->base, in->small, in->h.len);
+		return;
+	}
+	if (in->h.type == PL_TCP_LINK) {
+		if (t->cb.link)
+			t->cb.link(t->arg, &p->base, in->small, in->h.len);
 		return;
 	}
 	p->stats.received_puts++;

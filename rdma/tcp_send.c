@@ -138,7 +138,7 @@ static void op_end(struct pl_tcp_op *op, int status)
 	}
 	DL_DELETE(q->ops, op);
 	q->n_ops--;
-	if (op->type == PL_TCP_MESSAGE)
+	if (op->type != PL_TCP_PUT)
 		p->n_messages--;
 	op_free(p->t, op);
 	queue_put(q);
@@ -216,18 +216,15 @@ int pl_tcp_put(struct pl_carrier_peer *base, uint64_t source, uint64_t key,
 	return 0;
 }
 
-int pl_tcp_message(struct pl_carrier_peer *base, const void *data, size_t len,
-		   uint64_t after)
+static int text_append(struct pl_tcp_peer *p, enum pl_tcp_type type,
+		       const void *data, size_t len, uint64_t after)
 {
-	struct pl_tcp_peer *p = pl_tcp_peer_of(base);
 	struct pl_tcp_queue *q;
 	struct pl_tcp_op *op;
 	uint8_t *text;
 
-	if (!base->is_up)
+	if (!p->base.is_up)
 		return -ENOTCONN;
-	if (len == 0 || len > PL_CARRIER_MSG_MAX)
-		return -EMSGSIZE;
 	if (p->n_messages >= PL_TCP_MESSAGES_MAX)
 		return -ENOBUFS;
 	text = malloc(len);
@@ -240,7 +237,7 @@ int pl_tcp_message(struct pl_carrier_peer *base, const void *data, size_t len,
 		return -ENOMEM;
 	}
 	memcpy(text, data, len);
-	*op = (struct pl_tcp_op){ .type = PL_TCP_MESSAGE,
+	*op = (struct pl_tcp_op){ .type = type,
 				  .len = len,
 				  .data = text,
 				  .text = text };
@@ -248,6 +245,22 @@ int pl_tcp_message(struct pl_carrier_peer *base, const void *data, size_t len,
 	p->stats.messages++;
 	queue_append(q, op);
 	return 0;
+}
+
+int pl_tcp_message(struct pl_carrier_peer *base, const void *data, size_t len,
+		   uint64_t after)
+{
+	if (len == 0 || len > PL_CARRIER_MSG_MAX)
+		return -EMSGSIZE;
+	return text_append(pl_tcp_peer_of(base), PL_TCP_MESSAGE, data, len,
+			   after);
+}
+
+int pl_tcp_link(struct pl_carrier_peer *base, const void *data, size_t len)
+{
+	if (len == 0 || len > PL_TCP_LINK_MAX)
+		return -EMSGSIZE;
+	return text_append(pl_tcp_peer_of(base), PL_TCP_LINK, data, len, 0);
 }
 
 void pl_tcp_send_drop(struct pl_tcp_peer *p, int status)

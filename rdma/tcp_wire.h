@@ -50,6 +50,7 @@ _Static_assert(sizeof(struct pl_tcp_welcome) == 32, "layout");
 enum pl_tcp_type {
 	PL_TCP_PUT = 1,
 	PL_TCP_MESSAGE = 2,
+	PL_TCP_LINK = 3,		/* see pl_tcp_link */
 };
 
 #define PL_TCP_FRAME_MAGIC 0x4650u	/* "PF" */
@@ -61,8 +62,8 @@ struct pl_tcp_frame {
 	uint8_t type;
 	uint8_t flags;			/* PL_PUT_NOTIFY */
 	uint32_t len;			/* at least 1 */
-	uint64_t key;			/* MESSAGE: 0 */
-	uint64_t offset;		/* MESSAGE: 0 */
+	uint64_t key;			/* of a PUT, else 0 */
+	uint64_t offset;		/* of a PUT, else 0 */
 };
 _Static_assert(offsetof(struct pl_tcp_frame, len) == 4, "layout");
 _Static_assert(offsetof(struct pl_tcp_frame, key) == 8, "layout");

@@ -29,10 +29,10 @@ struct end {
 	struct pl_carrier *c;
 	struct pl_carrier_peer *peer;	/* of the last up */
 	const char *refuse;		/* node that is not admitted */
-	int ups, downs, messages, notifies, admits;
+	int ups, downs, messages, notifies, admits, links;
 	int reason;
 	uint64_t last_key;
-	char last[PL_CARRIER_MSG_MAX];
+	char last[PL_CARRIER_MSG_MAX], last_link[64];
 	size_t last_len;
 	void (*on_message)(struct end *e);
 	void (*on_notify)(struct end *e);
@@ -94,6 +94,17 @@ static inline void end_notify(void *arg, struct pl_carrier_peer *peer,
 		e->on_notify(e);
 }
 
+static inline void end_link(void *arg, struct pl_carrier_peer *peer,
+			    const void *data, size_t len)
+{
+	struct end *e = arg;
+
+	(void)peer;
+	memcpy(e->last_link, data, PL_MIN(len, sizeof(e->last_link)));
+	e->last_len = len;
+	e->links++;
+}
+
 static inline struct pl_addr loopback(void)
 {
 	struct pl_addr a;
@@ -113,7 +124,8 @@ static inline struct pl_carrier_config end_config(struct end *e,
 		.port = port,
 		.base = base,
 		.cb = { .admit = end_admit, .up = end_up, .down = end_down,
-			.message = end_message, .notify = end_notify },
+			.message = end_message, .notify = end_notify,
+			.link = end_link },
 		.arg = e,
 	};
 

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "rdma/tcp.h"
+
 #define MB ((size_t)1 << 20)
 
 struct pair {
@@ -233,6 +235,27 @@ static void messages_in_order(void **state)
 				 4 + (size_t)i * 37 % 4000, 0), 0);
 	}
 	RUN_UNTIL(p->base, p->b.messages == 500);
+}
+
+/* What carriers say to each other is in order with the messages. */
+static void links_beside_messages(void **state)
+{
+	static const char text[PL_TCP_LINK_MAX + 1] = "link";
+	struct pair *p = *state;
+
+	pair_up(p);
+	assert_int_equal(pl_tcp_link(p->a.peer, text, 0), -EMSGSIZE);
+	assert_int_equal(pl_tcp_link(p->a.peer, text, sizeof(text)),
+			 -EMSGSIZE);
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(pl_tcp_link(p->a.peer, text,
+					     PL_TCP_LINK_MAX), 0);
+		assert_int_equal(pl_carrier_message(p->a.peer, "m", 1, 0), 0);
+		RUN_UNTIL(p->base, p->b.links == i + 1);
+		assert_string_equal(p->b.last_link, "link");
+		RUN_UNTIL(p->base, p->b.messages == i + 1);
+	}
+	assert_int_equal(p->a.links, 0);
 }
 
 static void messages_are_bounded(void **state)
@@ -492,7 +515,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(big_data), T(words_follow_data), T(small_and_odd),
-		T(wrong_calls), T(messages_in_order), T(messages_are_bounded),
+		T(wrong_calls), T(messages_in_order), T(links_beside_messages),
+		T(messages_are_bounded),
 		T(message_after_puts), T(revoke_stops_puts), T(backpressure),
 		T(keys_take_turns), T(source_end_drops),
 		T(source_end_drops_file), T(odd_sources),

@@ -440,7 +440,7 @@ static void frames_are_checked(void **state)
 
 	bad[0].magic++;
 	bad[1].type = 0;
-	bad[2].type = 3;
+	bad[2].type = 4;
 	bad[3].len = 0;
 	bad[4].len = 4097;
 	bad[5].offset = 4096 - 63;
