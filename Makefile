@@ -25,12 +25,14 @@ HASH := \#
 # What pkg-config must know, and the Debian package that brings it.
 PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
 	libevent_core=libevent-dev libseccomp=libseccomp-dev \
-	libssl=libssl-dev
+	libssl=libssl-dev \
+	libcurl=libcurl4-openssl-dev yaml-0.1=libyaml-dev
 BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
 RUN_DEBS := gnuplot-nox procps libnftables1
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
-	containernetworking-plugins mandoc spin clang libclang-rt-dev
+	containernetworking-plugins mandoc spin clang libclang-rt-dev python3 \
+	openssl
 # What tests/system/client_*.sh executes, and the package that brings it. Where
 # it is there from elsewhere (docker.com's containerd) it stays.
 ENGINES := busybox=busybox-static conmon=conmon containerd=containerd \
@@ -120,7 +122,7 @@ AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
 PK_daemonset := libcjson libnl-3.0 libcap libevent_core libseccomp libssl \
-	libcrypto
+	libcrypto libcurl yaml-0.1
 PK_bench := libcjson libnl-3.0
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread

@@ -18,19 +18,23 @@
 
 const struct pl_registry *pl_agent_registry(const struct pl_agent *a)
 {
-	return a->registry ? pl_registry_file_table(a->registry) : &a->none;
+	return a->registry ? pl_registry_source_table(a->registry) : &a->none;
 }
 
 int pl_agent_ready(const struct pl_agent *a, struct pl_err *err)
 {
 	const char *overlay = pl_overlay_state(&a->overlay);
+	const char *problem = a->registry ?
+			      pl_registry_source_problem(a->registry) : "";
 
 	if (a->registry && !pl_registry_by_name(pl_agent_registry(a),
 						a->args->node))
 		return pl_err_set(err, EAGAIN,
 				  "the registry %s has no node '%s'; add it, or "
-				  "start podlaned with --node",
-				  a->args->conf.registry_file, a->args->node);
+				  "start podlaned with --node%s%s",
+				  pl_registry_source_name(a->registry),
+				  a->args->node, *problem ? "; " : "",
+				  problem);
 	if (a->args->conf.overlay.type != PL_OVERLAY_NONE &&
 	    strcmp(overlay, "up"))
 		return pl_err_set(err, EAGAIN, "the overlay is %s", overlay);
@@ -107,13 +111,12 @@ static void on_registry(const struct pl_registry *was,
 
 static int registry_start(struct pl_agent *a, struct pl_err *err)
 {
-	const char *file = a->args->conf.registry_file;
-	int rc = 0;
+	int rc;
 
 	pl_registry_init(&a->none);
-	if (*file)
-		rc = pl_registry_file_open(a->base, file, on_registry, a,
-					   &a->registry, err);
+	if (a->args->conf.registry != PL_REGISTRY_NONE)
+		rc = pl_registry_source_open(a->base, a->args, on_registry, a,
+					     &a->registry, err);
 	else
 		rc = pl_registry_seal(&a->none, err);
 	a->broker->registry = pl_agent_registry(a);
@@ -266,8 +269,7 @@ static void stop(struct pl_agent *a)
 		event_free(a->overlay_retry);
 	if (a->has_overlay)
 		pl_overlay_fini(&a->overlay);
-	if (a->registry)
-		pl_registry_file_close(a->registry);
+	pl_registry_source_close(a->registry);
 	pl_registry_fini(&a->none);
 	pl_policy_close(a->policy);
 	if (a->broker)

@@ -30,8 +30,18 @@ struct pl_limits {
 	uint64_t bytes;			/* its segments and replicas for it */
 };
 
+enum pl_registry_type {
+	PL_REGISTRY_NONE,
+	PL_REGISTRY_FILE,
+	PL_REGISTRY_KUBERNETES,
+};
+
 struct pl_agent_conf {
+	enum pl_registry_type registry;
 	char registry_file[PATH_MAX];	/* "": none */
+	char registry_kubeconfig[PATH_MAX];	/* "": as a pod */
+	char registry_account[PATH_MAX];	/* of a pod's service account */
+	bool registry_cidrs;		/* pods have addresses of podCIDRs */
 	char policy_file[PATH_MAX];	/* "": none */
 	char state_dir[PATH_MAX];
 	struct pl_overlay_conf overlay;

@@ -10,7 +10,7 @@
 #include "daemonset/broker_internal.h"
 #include "daemonset/overlay.h"
 #include "daemonset/pod.h"
-#include "daemonset/registry_file.h"
+#include "daemonset/registry_source.h"
 #include "daemonset/remote.h"
 
 struct event;
@@ -24,8 +24,8 @@ struct pl_agent {
 	struct pl_broker *broker;
 	struct pl_pods *pods;
 	struct pl_remote *remote;
-	struct pl_registry none;		/* where no file is given */
-	struct pl_registry_file *registry;	/* NULL: none */
+	struct pl_registry none;		/* where there is no source */
+	struct pl_registry_source *registry;	/* NULL: none */
 	struct pl_policy *policy;		/* NULL: none */
 	struct pl_overlay overlay;
 	bool has_overlay;

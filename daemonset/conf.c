@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/util.h"
 #include "daemonset/agent.h"
+#include "daemonset/kube_conf.h"
 #include "daemonset/remote.h"
 
 #define LIMIT_MAX 1000000
@@ -93,6 +94,25 @@ static int get_path(const cJSON *obj, const char *where, const struct key *k,
 	return rc < 0 ? pl_err_set(err, -rc, "%s is too long", k->name) : 1;
 }
 
+static int get_registry(const cJSON *obj, const char *where,
+			const struct key *k, void *field, struct pl_err *err)
+{
+	enum pl_registry_type *type = field;
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc <= 0)
+		return rc;
+	if (!strcmp(s, "file"))
+		*type = PL_REGISTRY_FILE;
+	else if (!strcmp(s, "kubernetes"))
+		*type = PL_REGISTRY_KUBERNETES;
+	else
+		rc = pl_err_set(err, EINVAL, "registry.type must be \"file\" or "
+				"\"kubernetes\", not '%.200s'", s);
+	return rc;
+}
+
 static int get_carrier(const cJSON *obj, const char *where,
 		       const struct key *k, void *field, struct pl_err *err)
 {
@@ -151,7 +171,11 @@ static const struct key keys[] = {
 	{ "", "resumeTimeout", get_seconds, AT(resume_ms), 100,
 	  RESUME_MAX_S * 1000 },
 	{ "", "checksum", get_bool, AT(checksum), 0, 0 },
+	{ "registry", "type", get_registry, AT(registry), 0, 0 },
 	{ "registry", "file", get_path, AT(registry_file), 0, 0 },
+	{ "registry", "kubeconfig", get_path, AT(registry_kubeconfig), 0, 0 },
+	{ "registry", "serviceAccount", get_path, AT(registry_account), 0, 0 },
+	{ "registry", "podCIDRs", get_bool, AT(registry_cidrs), 0, 0 },
 	{ "policy", "file", get_path, AT(policy_file), 0, 0 },
 	{ "carrier", "type", get_carrier, AT(carrier), 0, 0 },
 	{ "carrier", "port", get_u16, AT(port), 1, 65535 },
@@ -172,6 +196,8 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 {
 	*c = (struct pl_agent_conf){
 		.state_dir = PL_AGENT_STATE_DIR "/agent",
+		.registry_account = PL_KUBE_ACCOUNT_DIR,
+		.registry_cidrs = true,
 		.carrier = "tcp",
 		.congestion = "auto",
 		.limits = { .connections = 256,
@@ -243,22 +269,45 @@ static int read_section(const char *path, const cJSON *top,
 	return 0;
 }
 
-/* Without a registry there is nothing that an overlay could be made of. */
+/* Which registry, and whether it has what it needs. */
+static int check_registry(struct pl_agent_conf *c, struct pl_err *err)
+{
+	if (c->registry == PL_REGISTRY_NONE && *c->registry_file)
+		c->registry = PL_REGISTRY_FILE;
+	if (c->registry == PL_REGISTRY_FILE && !*c->registry_file)
+		return pl_err_set(err, EINVAL, "registry.type \"file\" needs "
+				  "registry.file, the list of the nodes");
+	if (c->registry == PL_REGISTRY_KUBERNETES && *c->registry_file)
+		return pl_err_set(err, EINVAL, "registry.file has no place "
+				  "beside registry.type \"kubernetes\"");
+	if (c->registry != PL_REGISTRY_KUBERNETES &&
+	    (*c->registry_kubeconfig || !c->registry_cidrs))
+		return pl_err_set(err, EINVAL, "registry.%s needs "
+				  "registry.type \"kubernetes\"",
+				  c->registry_cidrs ? "kubeconfig" :
+						      "podCIDRs");
+	return 0;
+}
+
+/* Without pod ranges there is nothing that an overlay could be made of. */
 static int read_overlay(const cJSON *top, struct pl_agent_conf *c,
 			struct pl_err *err)
 {
 	const cJSON *obj = NULL;
+	bool has_ranges = c->registry != PL_REGISTRY_NONE && c->registry_cidrs;
 	int rc = pl_json_obj(top, "", "overlay", &obj, err);
 
 	if (rc < 0)
 		return rc;
 	rc = pl_overlay_conf_parse(obj, "overlay", &c->overlay, err);
-	if (rc < 0 || *c->registry_file ||
-	    c->overlay.type == PL_OVERLAY_NONE)
+	if (rc < 0 || has_ranges || c->overlay.type == PL_OVERLAY_NONE)
 		return rc;
 	if (obj)
-		return pl_err_set(err, EINVAL, "overlay.type \"vxlan\" needs "
-				  "registry.file, the list of the nodes");
+		return pl_err_set(err, EINVAL, "overlay.type \"vxlan\" needs %s",
+				  c->registry_cidrs ?
+				  "registry.file, the list of the nodes, or "
+				  "registry.type \"kubernetes\"" :
+				  "registry.podCIDRs, which is false");
 	c->overlay.type = PL_OVERLAY_NONE;
 	return 0;
 }
@@ -287,6 +336,8 @@ int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 				  path);
 	for (size_t i = 0; rc >= 0 && i < PL_ARRAY_SIZE(sections); i++)
 		rc = read_section(path, top, sections[i], c, err);
+	if (rc >= 0)
+		rc = check_registry(c, err);
 	if (rc >= 0)
 		rc = read_overlay(top, c, err);
 	if (rc >= 0)

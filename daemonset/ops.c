@@ -26,7 +26,7 @@ static int op_node(struct request *r, struct pl_err *err)
 
 	(void)err;
 	if (a->registry)
-		problem = pl_registry_file_problem(a->registry);
+		problem = pl_registry_source_problem(a->registry);
 	cJSON_AddStringToObject(r->answer, "name", a->args->node);
 	cJSON_AddNumberToObject(r->answer, "mtu", pl_overlay_mtu(&a->overlay));
 	cidrs = cJSON_AddArrayToObject(r->answer, "podCIDRs");
