@@ -197,7 +197,8 @@ static int pods_start(struct pl_agent *a, struct pl_err *err)
 
 	if (rc == 0)
 		rc = pl_pods_create(a->base, a->broker, a->args->node,
-				    &a->args->conf, &a->pods, err);
+				    a->args->run_dir, &a->args->conf, &a->pods,
+				    err);
 	if (rc < 0)
 		return rc;
 	a->broker->pods = a->pods;

@@ -72,7 +72,7 @@ int pl_broker_policy(struct pl_pod *owner, uint32_t flags, const char *ns,
 	    pl_policy_allows(owner->pods->broker->policy, kind, name,
 			     owner->ns, ns))
 		return 0;
-	pl_pod_counts_event(&owner->counts, PL_POD_REFUSED_POLICY);
+	pl_pod_counts_event(owner->counts, PL_POD_REFUSED_POLICY);
 	return pl_err_set(err, EACCES,
 			  "%s '%s' is for pods of namespace '%s' only, this "
 			  "pod is of '%s'; its owner may allow others "
@@ -113,8 +113,10 @@ int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
 {
 	int rc = quota_take(pod, used, limit, name, bytes, err);
 
-	if (rc < 0)
-		pl_pod_counts_event(&pod->counts, PL_POD_REFUSED_QUOTA);
+	if (rc == 0)
+		return 0;
+	pl_pod_counts_event(pod->counts, PL_POD_REFUSED_QUOTA);
+	pl_pod_complain(pod, "refused: %s", err->msg);
 	return rc;
 }
 

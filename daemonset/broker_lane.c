@@ -70,7 +70,6 @@ int pl_lane_end_attach(struct pl_lane_end *end, struct pl_client *c,
 
 	if (rc < 0)
 		return rc;
-	pl_pod_counts_event(&pod->counts, PL_POD_LANES);
 	end->bytes = bytes;
 	end->client = c;
 	LIST_INSERT_HEAD(&c->lane_ends, end, of_client);
@@ -114,7 +113,8 @@ static void end_detach(struct pl_lane_end *end)
 	if (!end->client)
 		return;
 	pl_lane_end_look(end);
-	pl_pod_counts_end(&end->client->pod->counts, end->ctl);
+	if (!end->lane->broker->ending)
+		pl_pod_counts_end(end->client->pod->counts, end->ctl);
 	u = &end->client->pod->usage;
 	u->lanes--;
 	u->bytes -= end->bytes;
@@ -221,7 +221,7 @@ int pl_lane_offer(struct pl_lane_rec *l, struct pl_service *s, int seg_fd,
 		rc = pl_fdpass_send(s->fd, &m, pl_client_fit(s->client, &m),
 				    fds, 2, MSG_DONTWAIT);
 	if (rc == -EAGAIN) {
-		pl_pod_counts_event(&s->client->pod->counts,
+		pl_pod_counts_event(s->client->pod->counts,
 				    PL_POD_REFUSED_HALF_OPEN);
 		return pl_err_set(err, ECONNREFUSED, "too many lanes wait for "
 				  "the listener '%s' already", l->service);

@@ -26,7 +26,7 @@ static void add_traffic(cJSON *j, const struct pl_pod *pod)
 	const struct pl_lane_end *e;
 	struct pl_flow tx, rx;
 
-	pl_pod_counts_flows(&pod->counts, &tx, &rx);
+	pl_pod_counts_flows(pod->counts, &tx, &rx);
 	LIST_FOREACH(c, &pod->clients, of_pod)
 		LIST_FOREACH(e, &c->lane_ends, of_client) {
 			struct pl_flows f;
@@ -37,10 +37,10 @@ static void add_traffic(cJSON *j, const struct pl_pod *pod)
 		}
 	cJSON_AddItemToObject(j, "sent", pl_flow_json(&tx, true));
 	cJSON_AddItemToObject(j, "received", pl_flow_json(&rx, true));
-	add_num(j, "lanesEver",
-		pl_stat_read(&pod->counts.events[PL_POD_LANES]));
+	add_num(j, "lanesEver", pod->usage.lanes +
+		pl_stat_read(&pod->counts->events[PL_POD_LANES]));
 	add_num(j, "complaints",
-		pl_stat_read(&pod->counts.events[PL_POD_COMPLAINTS]));
+		pl_stat_read(&pod->counts->events[PL_POD_COMPLAINTS]));
 }
 
 static void add_limits(cJSON *j, const struct pl_pod *pod)
@@ -53,16 +53,6 @@ static void add_limits(cJSON *j, const struct pl_pod *pod)
 	add_num(k, "lanes", l->lanes);
 	add_num(k, "regions", l->regions);
 	add_num(k, "bytes", pl_pod_bytes_max(pod));
-}
-
-static void add_refused(cJSON *j, const struct pl_pod *pod)
-{
-	const _Atomic uint64_t *n = pod->counts.events;
-	cJSON *k = cJSON_AddObjectToObject(j, "refused");
-
-	add_num(k, "quota", pl_stat_read(&n[PL_POD_REFUSED_QUOTA]));
-	add_num(k, "halfOpen", pl_stat_read(&n[PL_POD_REFUSED_HALF_OPEN]));
-	add_num(k, "policy", pl_stat_read(&n[PL_POD_REFUSED_POLICY]));
 }
 
 cJSON *pl_list_pods(const struct pl_pods *p)
@@ -82,7 +72,8 @@ cJSON *pl_list_pods(const struct pl_pods *p)
 		add_num(j, "regions", u->regions);
 		add_num(j, "bytes", u->bytes);
 		add_limits(j, reg->pod);
-		add_refused(j, reg->pod);
+		cJSON_AddItemToObject(j, "refused", pl_counts_refused_json(
+				      reg->pod->counts));
 		add_traffic(j, reg->pod);
 		cJSON_AddItemToArray(list, j);
 	}

@@ -145,8 +145,12 @@ static int resume_lane(struct pl_client *c, const struct pl_msg_lane_resume *m,
 		      pl_seg_file_bytes(m->peer_ring_bytes), err);
 	if (rc == 0)
 		rc = resume_remote(l, end, m, fds, node, err);
-	if (rc < 0)
-		pl_lane_rec_free(l);
+	if (rc == 0)
+		return 0;
+	/* It is shown again, or lost; it is counted then, if at all. */
+	pl_seg_put_lane(end->ctl);
+	end->ctl = NULL;
+	pl_lane_rec_free(l);
 	return rc;
 }
 

@@ -296,7 +296,7 @@ void pl_client_accept(struct pl_pod *pod, int fd)
 	int rc = pl_pods_fd_scarce(pod->pods, fd, &err);
 
 	if (rc == 0 && n >= pod->pods->limits.connections) {
-		pl_pod_counts_event(&pod->counts, PL_POD_REFUSED_QUOTA);
+		pl_pod_counts_event(pod->counts, PL_POD_REFUSED_QUOTA);
 		rc = pl_err_set(&err, EDQUOT, "this pod has %u connections to "
 				"its agent, its limit; close some, or raise "
 				"limits.connections of podlaned", n);

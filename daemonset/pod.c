@@ -27,7 +27,7 @@ void pl_pod_complain(struct pl_pod *pod, const char *fmt, ...)
 	char text[512];
 	va_list ap;
 
-	pl_pod_counts_event(&pod->counts, PL_POD_COMPLAINTS);
+	pl_pod_counts_event(pod->counts, PL_POD_COMPLAINTS);
 	if (now - pod->log_window_ns > COMPLAINTS_NS) {
 		pod->log_window_ns = now;
 		pod->log_count = 0;
@@ -119,9 +119,48 @@ static void name_pod(struct pl_pod *pod)
 		reg = next;
 	pod->name = reg ? reg->pod_name : "";
 	pod->ns = reg ? reg->pod_ns : "";
+	if (reg)
+		pl_counts_name(pod->counts, pod->ns, pod->name);
 }
 
-static struct pl_pod *pod_get(struct pl_pods *p, const struct pl_reg *reg)
+static struct pl_counts_key counts_key(const struct pl_pod *pod)
+{
+	return (struct pl_counts_key){ pod->id.dev, pod->id.ino, pod->cookie };
+}
+
+/* Without a file they are the agent's own, and end with it. */
+static int counts_get(struct pl_pod *pod)
+{
+	const struct pl_counts_key key = counts_key(pod);
+	struct pl_err err;
+
+	pod->has_counts_file = pl_counts_open(pod->pods->counts_dir, &key,
+					      pod->is_restored, &pod->counts,
+					      &err) == 0;
+	if (pod->has_counts_file)
+		return 0;
+	pl_warn("netns=%llu: what this pod does is counted until the agent "
+		"ends: %s", (unsigned long long)pod->id.ino, err.msg);
+	pod->counts = calloc(1, sizeof(*pod->counts));
+	return pod->counts ? 0 : -ENOMEM;
+}
+
+static void counts_put(struct pl_pod *pod)
+{
+	const struct pl_counts_key key = counts_key(pod);
+
+	if (!pod->has_counts_file) {
+		free(pod->counts);
+		return;
+	}
+	pl_counts_close(pod->counts);
+	/* An agent that ends leaves them to the next one. */
+	if (!pod->pods->broker->ending)
+		pl_counts_remove(pod->pods->counts_dir, &key);
+}
+
+static struct pl_pod *pod_get(struct pl_pods *p, const struct pl_reg *reg,
+			      bool is_restored)
 {
 	const struct pl_ns_id id = { reg->dev, reg->ino };
 	struct pl_pod *pod;
@@ -135,6 +174,11 @@ static struct pl_pod *pod_get(struct pl_pods *p, const struct pl_reg *reg)
 	pod->pods = p;
 	pod->id = id;
 	pod->cookie = reg->cookie;
+	pod->is_restored = is_restored;
+	if (counts_get(pod) < 0) {
+		free(pod);
+		return NULL;
+	}
 	pod->listen_fd = -1;
 	LIST_INIT(&pod->regs);
 	LIST_INIT(&pod->clients);
@@ -156,6 +200,7 @@ static void pod_put(struct pl_pods *p, struct pl_pod *pod)
 	while ((c = LIST_FIRST(&pod->clients)))
 		pl_client_destroy(c);
 	HASH_DELETE(hh, p->by_ns, pod);
+	counts_put(pod);
 	free(pod);
 	set_timer(p);
 }
@@ -210,13 +255,14 @@ static bool reg_same(const struct pl_reg *a, const struct pl_reg *b)
 static int add_new(struct pl_pods *p, struct pl_reg *reg, int ns_fd,
 		   struct pl_err *err)
 {
-	struct pl_pod *pod = pod_get(p, reg);
+	struct pl_pod *pod = pod_get(p, reg, false);
 	int rc;
 
 	if (!pod)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	rc = pl_pod_listen(pod, ns_fd, &reg->cookie, err);
 	pod->cookie = reg->cookie;
+	pod->counts->cookie = reg->cookie;
 	if (rc == 0)
 		rc = pl_reg_record_write(p, reg, err);
 	if (rc == 0 && !reg_attach(p, pod, reg)) {
@@ -419,10 +465,9 @@ static int restore_reg(struct pl_pods *p, struct pl_reg *reg,
 	    ino != reg->ino)
 		return pl_err_set(err, ESTALE,
 				  "its path is another namespace's now");
-	pod = pod_get(p, reg);
+	pod = pod_get(p, reg, true);
 	if (!pod)
 		return pl_err_set(err, ENOMEM, "out of memory");
-	pod->is_restored = true;
 	if (pl_pod_listen(pod, fd, &cookie, err) < 0)
 		pl_error("reg=%s: %s; trying again every %d s", reg->key,
 			 err->msg, RECONCILE_S);
@@ -487,8 +532,9 @@ static int read_boot_id(char *buf, size_t size, struct pl_err *err)
 }
 
 int pl_pods_create(struct event_base *base, struct pl_broker *broker,
-		   const char *node, const struct pl_agent_conf *conf,
-		   struct pl_pods **out, struct pl_err *err)
+		   const char *node, const char *run_dir,
+		   const struct pl_agent_conf *conf, struct pl_pods **out,
+		   struct pl_err *err)
 {
 	struct pl_pods *p = calloc(1, sizeof(*p));
 	int rc;
@@ -508,6 +554,9 @@ int pl_pods_create(struct event_base *base, struct pl_broker *broker,
 				  conf->state_dir) : -ENOMEM;
 	rc = rc < 0 ? pl_err_set(err, -rc, "stateDir is too long") :
 		      pl_mkdirs(p->dir, 0700, err);
+	if (rc == 0 && pl_format(p->counts_dir, sizeof(p->counts_dir),
+				 "%s/" PL_COUNTS_DIR, run_dir) < 0)
+		rc = pl_err_set(err, ENAMETOOLONG, "--run-dir is too long");
 	if (rc == 0)
 		rc = read_boot_id(p->boot, sizeof(p->boot), err);
 	if (rc == 0)
@@ -520,9 +569,23 @@ int pl_pods_create(struct event_base *base, struct pl_broker *broker,
 	return 0;
 }
 
+static bool has_ns(uint64_t dev, uint64_t ino, void *arg)
+{
+	const struct pl_pods *p = arg;
+	const struct pl_ns_id id = { dev, ino };
+	struct pl_pod *pod;
+
+	HASH_FIND(hh, p->by_ns, &id, sizeof(id), pod);
+	return pod != NULL;
+}
+
 int pl_pods_restore(struct pl_pods *p, struct pl_err *err)
 {
-	return pl_reg_record_each(p, restore, err);
+	int rc = pl_reg_record_each(p, restore, err);
+
+	if (rc == 0)
+		pl_counts_sweep(p->counts_dir, has_ns, p);
+	return rc;
 }
 
 void pl_pods_destroy(struct pl_pods *p)

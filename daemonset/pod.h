@@ -33,7 +33,7 @@
 #include "common/err.h"
 #include "common/inet.h"
 #include "daemonset/agent.h"
-#include "daemonset/stats.h"
+#include "daemonset/counts.h"
 
 struct event;
 struct event_base;
@@ -101,7 +101,8 @@ struct pl_pod {
 	LIST_HEAD(, pl_reg) regs;
 	LIST_HEAD(, pl_client) clients;
 	struct pl_usage usage;
-	struct pl_pod_counts counts;
+	struct pl_pod_counts *counts;	/* see counts.h */
+	bool has_counts_file;		/* else they end with the agent */
 	struct pl_service *services;	/* the broker's, by name */
 	struct pl_region_own *regions;	/* the broker's, by name */
 	uint64_t log_window_ns;		/* see pl_pod_complain */
@@ -118,6 +119,7 @@ struct pl_pods {
 	uint32_t resume_ms;
 	bool checksum;
 	char dir[PATH_MAX];		/* of the records */
+	char counts_dir[PATH_MAX];
 	char boot[40];			/* id of this run of the kernel */
 	struct pl_reg *regs;		/* by key */
 	struct pl_pod *by_ns;
@@ -127,10 +129,11 @@ struct pl_pods {
 	int fd_max;			/* see pl_pods_fd_scarce */
 };
 
-/* Makes the state directory. */
+/* Makes the state directory; run_dir has the pods' counts. */
 int pl_pods_create(struct event_base *base, struct pl_broker *broker,
-		   const char *node, const struct pl_agent_conf *conf,
-		   struct pl_pods **out, struct pl_err *err);
+		   const char *node, const char *run_dir,
+		   const struct pl_agent_conf *conf, struct pl_pods **out,
+		   struct pl_err *err);
 /*
  * Reads the records: pods whose namespace is still there are listened for
  * again, other records are removed.

@@ -112,7 +112,10 @@ void pl_pod_counts_end(struct pl_pod_counts *c, const struct pl_lane_seg *ctl)
 {
 	struct pl_flows f;
 
+	if (!ctl)
+		return;
 	pl_flows_read(ctl, &f);
+	pl_pod_counts_event(c, PL_POD_LANES);
 	for (int i = 0; i < PL_FLOW_ITEMS; i++) {
 		add(&c->tx[i], f.tx.n[i]);
 		add(&c->rx[i], f.rx.n[i]);

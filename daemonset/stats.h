@@ -9,7 +9,9 @@
  * and all sums, stop at PL_STAT_MAX; JSON has their first 15 digits.
  *
  * What a lane's end had counted is added to its pod when the end goes
- * (pl_pod_counts); that, and what pods were refused, the agent counts itself.
+ * (pl_pod_counts); that, and what pods were refused, the agent counts itself,
+ * in a file that outlives it (counts.h). A lane that goes on without its agent
+ * is not added: it is shown to the next one, with all that it has counted.
  */
 #ifndef DAEMONSET_STATS_H
 #define DAEMONSET_STATS_H
@@ -49,7 +51,7 @@ struct pl_flows {
 };
 
 enum pl_pod_event {
-	PL_POD_LANES,			/* ends that it had and has */
+	PL_POD_LANES,			/* ends that are gone */
 	PL_POD_REFUSED_QUOTA,		/* what would have passed a limit */
 	PL_POD_REFUSED_HALF_OPEN,	/* lanes, as too many wait for it */
 	PL_POD_REFUSED_POLICY,		/* pods of other namespaces */
@@ -61,7 +63,7 @@ enum pl_pod_event {
 #define PL_POD_COUNTS_VERSION 1u
 #define PL_POD_COUNTS_BYTES 4096u
 
-/* Of one pod; the agent alone writes. */
+/* Of one pod, at the start of its file; the agent alone writes. */
 struct pl_pod_counts {
 	/* line 0: constant */
 	uint64_t magic;
@@ -73,12 +75,16 @@ struct pl_pod_counts {
 	_Atomic uint64_t tx[16];	/* by enum pl_flow_item */
 	_Atomic uint64_t rx[16];
 	_Atomic uint64_t events[16];	/* by enum pl_pod_event */
+	/* NUL terminated, for people only: of the pod's first registration */
+	char name[256];
+	char ns[64];
 };
 _Static_assert(offsetof(struct pl_pod_counts, cookie) == 16, "layout");
 _Static_assert(offsetof(struct pl_pod_counts, tx) == 64, "layout");
 _Static_assert(offsetof(struct pl_pod_counts, rx) == 192, "layout");
 _Static_assert(offsetof(struct pl_pod_counts, events) == 320, "layout");
-_Static_assert(sizeof(struct pl_pod_counts) == 448, "layout");
+_Static_assert(offsetof(struct pl_pod_counts, name) == 448, "layout");
+_Static_assert(sizeof(struct pl_pod_counts) == 768, "layout");
 _Static_assert(PL_FLOW_ITEMS <= 16 && PL_POD_EVENTS <= 16, "layout");
 
 static inline uint64_t pl_stat(uint64_t v)
@@ -102,7 +108,7 @@ cJSON *pl_flow_json(const struct pl_flow *f, bool has_counts);
 /* What the agent counted in a replica; NULL: it is none. */
 cJSON *pl_carry_json(const struct pl_lane_seg *ctl);
 
-/* An end of a lane of this pod is gone. */
+/* An end of a lane of this pod is gone; ctl NULL: it never was one. */
 void pl_pod_counts_end(struct pl_pod_counts *c, const struct pl_lane_seg *ctl);
 void pl_pod_counts_event(struct pl_pod_counts *c, enum pl_pod_event e);
 /* Of ends that are gone. */

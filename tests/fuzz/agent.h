@@ -31,6 +31,7 @@
 struct fuzz_pod {
 	struct pl_pod pod;
 	struct pl_reg reg;
+	struct pl_pod_counts counts;
 };
 
 struct fuzz_agent {
@@ -54,6 +55,7 @@ static inline void fuzz_pod_add(struct fuzz_agent *a, int i)
 
 	memset(p, 0, sizeof(*p));
 	p->pod.pods = a->pods;
+	p->pod.counts = &p->counts;
 	p->pod.name = "pod";
 	p->pod.ns = i ? "other" : "default";
 	p->pod.listen_fd = -1;
@@ -87,8 +89,8 @@ static inline void fuzz_agent_init(struct fuzz_agent *a)
 	a->base = event_base_new();
 	HOLDS(a->base);
 	HOLDS(pl_broker_create(a->base, "node1", &a->broker, &err) == 0);
-	HOLDS(pl_pods_create(a->base, a->broker, "node1", &a->conf, &a->pods,
-			     &err) == 0);
+	HOLDS(pl_pods_create(a->base, a->broker, "node1", fuzz_dir, &a->conf,
+			     &a->pods, &err) == 0);
 	a->broker->pods = a->pods;
 	for (int i = 0; i < PODS; i++)
 		fuzz_pod_add(a, i);
