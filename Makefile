@@ -32,12 +32,15 @@ BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 RUN_DEBS := gnuplot-nox procps libnftables1
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc spin clang libclang-rt-dev python3 \
-	openssl
-# What tests/system/client_*.sh executes, and the package that brings it. Where
-# it is there from elsewhere (docker.com's containerd) it stays.
+	openssl libibverbs-dev ibverbs-providers ibverbs-utils rdmacm-utils \
+	xz-utils zstd
+# What tests/system/client_*.sh and tests/vm execute, and the package that brings
+# it. Where it is there from elsewhere (docker.com's containerd) it stays.
 ENGINES := busybox=busybox-static conmon=conmon containerd=containerd \
-	iptables=iptables podman=podman runc=runc
-NEED_NOTHING := deps deps-run deps-check deps-engines quickstart check clean \
+	iptables=iptables podman=podman runc=runc \
+	qemu-system-x86_64=qemu-system-x86
+NEED_NOTHING := deps deps-run deps-check deps-engines quickstart check \
+	check-rdma clean \
 	help lint fuzz fuzz-build
 
 ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
@@ -103,7 +106,8 @@ PROGRAMS := $(foreach m,$(foreach f,$(FOLDERS),$(call mains,$(f))),\
 	$(O)/$(subst _main.c,,$(m)))
 CNI_PROGRAMS := $(filter $(O)/plugin/% $(O)/ipam/%,$(PROGRAMS))
 UNIT := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/test_*.c))
-TESTPROGS := $(patsubst %.c,$(O)/%,$(wildcard tests/system/*.c))
+TESTPROGS := $(patsubst %.c,$(O)/%,$(wildcard tests/system/*.c) \
+	$(if $(filter yes,$(HAVE_VERBS)),$(wildcard tests/vm/*.c)))
 FUZZERS := $(patsubst %.c,$(O)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst %.c,$(O)/%,$(wildcard shm/examples/*.c))
 SONAME := libpodlane.so.1
@@ -179,6 +183,10 @@ $(O)/tests/system/%: tests/system/%.c $(AR_tests)
 	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
 		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
 		$(call pkgs,$(PK_daemonset),--libs) $(LD_tests)
+$(O)/tests/vm/%: tests/vm/%.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
+		$(LDFLAGS) $(call pkgs,libibverbs,--libs)
 
 $(O)/tests/fuzz/%: tests/fuzz/%.c $(AR_fuzz)
 	@mkdir -p $(@D)
@@ -214,11 +222,11 @@ deps-engines:
 	[ -z "$$missing" ] && exit 0; echo "installing:$$missing"; \
 	[ "$$(id -u)" = 0 ] || { echo "make: not root, tests with these are \
 	skipped" >&2; exit 0; }; export DEBIAN_FRONTEND=noninteractive; \
-	apt-get -qq update && apt-get -qq -y install --no-remove \
-		--no-install-recommends $$missing >/dev/null || { echo \
-		"make: tests with these are skipped:$$missing" >&2; exit 0; }; \
+	apt-get -qq update; for p in $$missing; do apt-get -qq -y install \
+		--no-remove --no-install-recommends $$p >/dev/null || echo \
+		"make: tests with $$p are skipped" >&2; done; \
 	command -v systemctl >/dev/null || exit 0; \
-	for u in $$(dpkg -L $$missing | sed -n \
+	for u in $$(dpkg -L $$missing 2>/dev/null | sed -n \
 		's,.*/lib/systemd/system/\([^/@]*\.[st][a-z]*\)$$,\1,p'); do \
 		systemctl disable --now $$u >/dev/null 2>&1; done; exit 0
 
@@ -231,6 +239,10 @@ ifneq ($(if $(TESTS),$(findstring fuzz,$(TESTS)),all),)
 	$(Q)$(MAKE) --no-print-directory fuzz-build
 endif
 	$(Q)O=$(O) tests/run $(TESTS)
+
+check-rdma:
+	$(Q)$(MAKE) --no-print-directory check \
+		TESTS='$(patsubst tests/%,%,$(wildcard tests/vm/*.sh))'
 
 # Fuzzers are built by clang, with its sanitizers, in a folder of their own.
 # system/fuzz.sh says why when there is none of them.
@@ -285,6 +297,7 @@ config:
 help:
 	@echo 'make quickstart   install what is missing, build, run the comparison'; \
 	echo 'make check        install what is missing, build, run all tests'; \
+	echo 'make check-rdma   only the tests in VMs with RDMA, which qemu emulates'; \
 	echo 'make deps         install the Debian packages that all of it needs'; \
 	echo 'make              build into $$O (build); V=1 shows the commands'; \
 	echo 'make install      DESTDIR= PREFIX=/usr CNI_BIN=/opt/cni/bin'; \
@@ -295,4 +308,4 @@ help:
 	echo 'TESTS="unit/test_x system/y.sh"   only these, with check'
 
 .PHONY: all tests fuzzers fuzz fuzz-build deps deps-run deps-check \
-	deps-engines quickstart check lint install clean config help
+	deps-engines quickstart check check-rdma lint install clean config help
