@@ -120,8 +120,8 @@ static int configure_agent(const struct cni_node *n, struct pl_err *err)
 			"\"10.99.0.1\",\"podCIDRs\":[\"10.88.0.0/16\"]}]}",
 			err);
 	snprintf(text, sizeof(text), "{\"registry\":{\"file\":"
-		 "\"%s/nodes.json\"},\"stateDir\":\"%s/agent\"}", n->dir,
-		 n->dir);
+		 "\"%s/nodes.json\"},\"stateDir\":\"%s/agent\","
+		 "\"carrier\":{\"security\":\"none\"}}", n->dir, n->dir);
 	return rc < 0 ? rc : write_file(n->dir, "agent.json", text, err);
 }
 

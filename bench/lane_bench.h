@@ -29,7 +29,7 @@ struct lp_opts {
 	unsigned int repeat;		/* of all of them, in turn */
 	bool check;			/* a bar that is missed is a failure */
 	const char *json, *plot, *run_dir, *cni_bin, *podlaned;
-	const char *congestion;
+	const char *congestion, *security;
 };
 
 struct lp_bench {

@@ -133,6 +133,12 @@ TEXT(podlaned)
 TEXT(congestion)
 #undef TEXT
 
+static int set_security(void *conf, const char *v, struct pl_err *err)
+{
+	((struct lp_opts *)conf)->security = v;
+	return ps_security_check(v, err);
+}
+
 static const struct pl_opt table[] = {
 	{ "size", 0, "LIST", "bytes of messages (8,64,512,4K,64K,1M,16M)",
 	  set_sizes },
@@ -151,6 +157,8 @@ static const struct pl_opt table[] = {
 	{ "podlaned", 0, "FILE", "the agent", set_podlaned },
 	{ "congestion-control", 0, "NAME", "of TCP (as the machine has it)",
 	  set_congestion },
+	{ "security", 0, "KIND", "between agents: none, auth (a key, then plain "
+	  "text) or tls (none)", set_security },
 };
 
 int lp_opts_parse(int argc, char **argv, struct lp_opts *o, struct pl_err *err)

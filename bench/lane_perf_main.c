@@ -57,6 +57,9 @@ static int add_pods(struct lp_bench *b, struct pl_err *err)
 	if (rc == 0)
 		rc = ps_cluster_congestion(c, b->machine.congestion,
 					   sizeof(b->machine.congestion), err);
+	if (rc == 0)
+		rc = ps_cluster_carrier(c, "carrier", b->machine.carrier,
+					sizeof(b->machine.carrier), err);
 	return rc;
 }
 
@@ -92,6 +95,7 @@ static int bench_main(struct lp_bench *b, struct pl_err *err)
 		return rc;
 	ps_machine_probe(&b->machine);
 	b->cluster.congestion = b->o.congestion;
+	b->cluster.security = b->o.security;
 	b->doc = cJSON_CreateObject();
 	rc = b->doc ? run(b, err) : pl_err_set(err, ENOMEM, "out of memory");
 	cJSON_Delete(b->doc);

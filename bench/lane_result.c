@@ -338,6 +338,7 @@ void lp_head_add(struct lp_bench *b)
 	cJSON_AddStringToObject(m, "kernel", b->machine.kernel);
 	cJSON_AddStringToObject(m, "congestion_control",
 				b->machine.congestion);
+	cJSON_AddStringToObject(m, "carrier", b->machine.carrier);
 	add_number(l, "cache_line_p50_ns", b->limits.line_p50_ns);
 	add_number(l, "cache_line_p99_ns", b->limits.line_p99_ns);
 	add_number(l, "cache_line_p999_ns", b->limits.line_p999_ns);

@@ -165,11 +165,11 @@ void lp_table(const struct lp_bench *b, FILE *out)
 {
 	const cJSON *row;
 
-	fprintf(out, "machine: %s, %u cores, %s, TCP %s\n"
+	fprintf(out, "machine: %s, %u cores, %s, TCP %s, carrier %s\n"
 		"cache line there and back: %.0f ns (p99 %.0f, p99.9 %.0f)\n"
 		"memcpy of 64 KiB: %.1f GB/s in one CPU's cache, %.1f GB/s when "
 		"the other CPU reads it\n", b->machine.cpu, b->machine.cores,
-		b->machine.kernel, b->machine.congestion,
+		b->machine.kernel, b->machine.congestion, b->machine.carrier,
 		b->limits.line_p50_ns, b->limits.line_p99_ns,
 		b->limits.line_p999_ns, b->limits.memcpy_bytes_per_s / 1e9,
 		b->limits.shared_bytes_per_s / 1e9);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -151,6 +152,53 @@ static int write_registry(const struct ps_cluster *c, struct pl_err *err)
 	return ps_cluster_save(c, "nodes.json", doc, err);
 }
 
+int ps_security_check(const char *name, struct pl_err *err)
+{
+	if (!strcmp(name, "none") || !strcmp(name, "auth") ||
+	    !strcmp(name, "tls"))
+		return 0;
+	return pl_err_set(err, EINVAL, "--security %s: give none, auth or tls",
+			  name);
+}
+
+static bool has_key(const struct ps_cluster *c)
+{
+	return c->security && strcmp(c->security, "none");
+}
+
+/* The key that all agents of the cluster have. */
+static int write_key(const struct ps_cluster *c, struct pl_err *err)
+{
+	uint8_t key[32];
+	char path[PS_FILE_BYTES], text[2 * sizeof(key) + 1];
+
+	if (!has_key(c))
+		return 0;
+	if (getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key))
+		return pl_err_sys(err, "cannot make a key");
+	for (size_t i = 0; i < sizeof(key); i++)
+		snprintf(text + 2 * i, 3, "%02x", key[i]);
+	pl_format(path, sizeof(path), "%s/psk", c->dir);
+	return pl_file_replace(path, text, strlen(text), 0600, err);
+}
+
+static void add_carrier(const struct ps_cluster *c, cJSON *doc)
+{
+	cJSON *carrier = cJSON_AddObjectToObject(doc, "carrier");
+	char path[PS_FILE_BYTES];
+
+	if (c->congestion)
+		cJSON_AddStringToObject(carrier, "congestionControl",
+					c->congestion);
+	cJSON_AddStringToObject(carrier, "security",
+				has_key(c) ? "psk" : "none");
+	if (!has_key(c))
+		return;
+	pl_format(path, sizeof(path), "%s/psk", c->dir);
+	cJSON_AddStringToObject(carrier, "key", path);
+	cJSON_AddBoolToObject(carrier, "encrypt", strcmp(c->security, "auth"));
+}
+
 static int write_agent_conf(const struct ps_cluster *c, unsigned int n,
 			    struct pl_err *err)
 {
@@ -162,9 +210,7 @@ static int write_agent_conf(const struct ps_cluster *c, unsigned int n,
 	cJSON_AddStringToObject(registry, "file", path);
 	pl_format(path, sizeof(path), "%s/n%u/state", c->dir, n);
 	cJSON_AddStringToObject(doc, "stateDir", path);
-	if (c->congestion)
-		cJSON_AddStringToObject(cJSON_AddObjectToObject(doc, "carrier"),
-					"congestionControl", c->congestion);
+	add_carrier(c, doc);
 	snprintf(name, sizeof(name), "n%u/agent.json", n);
 	return ps_cluster_save(c, name, doc, err);
 }
@@ -384,6 +430,8 @@ int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 		rc = make_underlay(c, err);
 	if (rc == 0)
 		rc = write_registry(c, err);
+	if (rc == 0)
+		rc = write_key(c, err);
 	for (n = 1; n <= PS_NODES && rc == 0; n++)
 		rc = start_agent(c, n, watch, err);
 	return rc;
@@ -425,8 +473,8 @@ int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
 	return rc;
 }
 
-int ps_cluster_carrier(const struct ps_cluster *c, char *list, size_t size,
-		       struct pl_err *err)
+int ps_cluster_carrier(const struct ps_cluster *c, const char *key, char *list,
+		       size_t size, struct pl_err *err)
 {
 	list[0] = '\0';
 	for (unsigned int n = 1; n <= PS_NODES; n++) {
@@ -437,8 +485,7 @@ int ps_cluster_carrier(const struct ps_cluster *c, char *list, size_t size,
 		if (rc < 0)
 			return rc;
 		cJSON_ArrayForEach(node, cJSON_GetObjectItem(answer, "nodes")) {
-			const cJSON *name = cJSON_GetObjectItem(node,
-						"congestionControl");
+			const cJSON *name = cJSON_GetObjectItem(node, key);
 
 			if (cJSON_IsString(name))
 				ps_outcome_list(list, size, name->valuestring);

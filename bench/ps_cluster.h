@@ -43,6 +43,7 @@ struct ps_pod {
 struct ps_cluster {
 	struct ps_programs programs;
 	const char *congestion;		/* of TCP; NULL: as it is */
+	const char *security;		/* between agents; NULL: "none" */
 	char dir[PS_DIR_BYTES];		/* "": none */
 	struct cni_pod node[PS_NODES];
 	pid_t agent[PS_NODES];		/* 0: none */
@@ -59,7 +60,7 @@ int ps_programs_find(struct ps_programs *p, const char *cni_bin,
 
 /*
  * Nodes and agents. run_dir NULL: a temporary folder. c is zeroed before, but
- * for programs and congestion.
+ * for programs, congestion and security.
  */
 int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 		    const struct ps_watch *watch, struct pl_err *err);
@@ -79,9 +80,18 @@ int ps_cluster_pod_add(struct ps_cluster *c, unsigned int node,
 int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
 			  struct pl_err *err);
 
-/* What the agents' connections to each other use, as they say. */
-int ps_cluster_carrier(const struct ps_cluster *c, char *list, size_t size,
-		       struct pl_err *err);
+/*
+ * What the agents say of their connections to each other: a text of each node
+ * that they show ("carrier", "congestionControl").
+ */
+int ps_cluster_carrier(const struct ps_cluster *c, const char *key, char *list,
+		       size_t size, struct pl_err *err);
+
+/*
+ * "none", "auth" (a pre-shared key, then plain text) or "tls" (a pre-shared key
+ * and encryption), else -EINVAL.
+ */
+int ps_security_check(const char *name, struct pl_err *err);
 
 /*
  * ps_children_wait for children in the cluster's pods. An agent that dies ends

@@ -102,6 +102,7 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 	int rc;
 
 	b->cluster.congestion = o->congestion;
+	b->cluster.security = o->security;
 	rc = ps_cluster_init(&b->cluster, o->run_dir, &b->watch, err);
 	if (rc == 0)
 		rc = add_pods(b, 1, "worker", o->workers, b->worker, err);
@@ -113,10 +114,14 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 		rc = ps_cluster_congestion(&b->cluster, b->machine.congestion,
 					   sizeof(b->machine.congestion), err);
 	if (rc == 0)
-		rc = ps_cluster_carrier(&b->cluster,
+		rc = ps_cluster_carrier(&b->cluster, "congestionControl",
 					b->machine.carrier_congestion,
 					sizeof(b->machine.carrier_congestion),
 					err);
+	if (rc == 0)
+		rc = ps_cluster_carrier(&b->cluster, "carrier",
+					b->machine.carrier,
+					sizeof(b->machine.carrier), err);
 	return rc;
 }
 

@@ -15,6 +15,7 @@ struct ps_machine {
 	char qdisc[32];			/* default of the network devices */
 	/* Of TCP: what namespaces have, and the overlay's sockets used. */
 	char congestion[64], overlay_congestion[64], carrier_congestion[64];
+	char carrier[64];		/* "tcp", "tcp+tls": between agents */
 };
 
 /* What the machine can do at best, measured beside the runs. 0: not known. */

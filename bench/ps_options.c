@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "bench/ps_cluster.h"
 #include "bench/ps_congestion.h"
 #include "bench/ps_kernels.h"
 #include "bench/ps_tensors.h"
@@ -73,6 +74,14 @@ static int set_congestion(struct ps_opts *o, const struct option_row *row,
 		return pl_err_set(err, EINVAL, "--%s: '%s' is no name of one",
 				  row->name, value);
 	return set_text(o, row, value, err);
+}
+
+static int set_security(struct ps_opts *o, const struct option_row *row,
+			const char *value, struct pl_err *err)
+{
+	int rc = ps_security_check(value, err);
+
+	return rc < 0 ? rc : set_text(o, row, value, err);
 }
 
 /* The next part of a list: copied to buf, cut at a comma; NULL: no more. */
@@ -303,6 +312,9 @@ static const struct option_row rows[] = {
 	{ "congestion-control", "NAME", PS_CMD_COMPARE, set_congestion,
 	  AT(congestion), 0, 0,
 	  "of TCP in all namespaces, as reno or bbr (the machine's)" },
+	{ "security", "none|auth|tls", PS_CMD_COMPARE, set_security,
+	  AT(security), 0, 0,
+	  "between the agents: plain text, a key, or encryption (none)" },
 	{ "bind", "ADDR", PS_CMD_SERVER | PS_CMD_RAW_RECV, set_addrs,
 	  AT(bind), 0, 1, "own address to listen on (any)" },
 	{ "server", "ADDR[,ADDR...]", PS_CMD_WORKER | PS_CMD_RAW_SEND,

@@ -67,6 +67,7 @@ struct ps_opts {
 	/* compare. */
 	const char *json, *plot, *run_dir, *cni_bin, *podlaned;
 	const char *congestion;		/* NULL: what the machine has */
+	const char *security;		/* between the agents; NULL: none */
 };
 
 /*

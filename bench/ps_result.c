@@ -112,6 +112,7 @@ static void add_machine(cJSON *doc, const struct ps_bench *b)
 	add_text(tcp, "overlay_sockets", m->overlay_congestion);
 	add_text(tcp, "carrier", m->carrier_congestion);
 	add_text(o, "default_qdisc", m->qdisc);
+	add_text(o, "carrier", m->carrier);
 }
 
 static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)

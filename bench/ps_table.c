@@ -83,6 +83,13 @@ static void tcp(const struct ps_machine *m, FILE *out)
 		m->carrier_congestion, m->qdisc[0] ? m->qdisc : "unknown");
 }
 
+/* "tcp" says that it is plain text, as the overlay's is. */
+static void carrier(const struct ps_machine *m, FILE *out)
+{
+	if (m->carrier[0])
+		fprintf(out, "carrier     %s between the agents\n", m->carrier);
+}
+
 static void memory(const struct ps_result *r, unsigned int n, FILE *out)
 {
 	double min = INFINITY, max = 0;
@@ -115,6 +122,7 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 	fprintf(out, "machine     %s, %u cores, %s\n", b->machine.cpu,
 		b->machine.cores, b->machine.kernel);
 	tcp(&b->machine, out);
+	carrier(&b->machine, out);
 	fprintf(out, "CPU s/GB    busy time of the whole machine (/proc/stat) "
 		"per GB of gradients\n");
 	fprintf(out, "speed-up    gradient GB/s over the overlay's, median of "

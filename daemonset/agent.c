@@ -9,6 +9,7 @@
 
 #include "common/util.h"
 #include "daemonset/agent_internal.h"
+#include "daemonset/file_watch.h"
 #include "daemonset/guard.h"
 #include "daemonset/install_keep.h"
 #include "daemonset/rundir.h"
@@ -143,6 +144,11 @@ static int remote_start(struct pl_agent *a, struct pl_err *err)
 		.port = conf->port,
 		.connections = (int)conf->connections,
 		.congestion = conf->congestion,
+		.security = { .kind = conf->security,
+			      .plain = !conf->encrypt,
+			      .ca = *conf->ca ? conf->ca : NULL,
+			      .cert = *conf->cert ? conf->cert : NULL,
+			      .key = *conf->key ? conf->key : NULL },
 		.resume_ms = (int)conf->resume_ms,
 		.dead_ms = (int)conf->peer_ms,
 		.registry = pl_agent_registry(a),
@@ -150,6 +156,29 @@ static int remote_start(struct pl_agent *a, struct pl_err *err)
 	int rc = pl_remote_create(&cfg, &a->remote, err);
 
 	a->broker->remote = a->remote;
+	return rc;
+}
+
+/* --- keys ----------------------------------------------------------------- */
+
+static void on_keys(void *arg)
+{
+	struct pl_agent *a = arg;
+
+	if (a->remote)
+		pl_remote_refresh(a->remote);
+}
+
+static int keys_start(struct pl_agent *a, struct pl_err *err)
+{
+	const struct pl_agent_conf *conf = &a->args->conf;
+	const char *const paths[] = { conf->ca, conf->cert, conf->key };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < PL_ARRAY_SIZE(a->keys); i++)
+		if (*paths[i])
+			rc = pl_file_watch_open(a->base, paths[i], on_keys, a,
+						&a->keys[i], err);
 	return rc;
 }
 
@@ -235,6 +264,8 @@ static int start(struct pl_agent *a, struct pl_err *err)
 	if (rc == 0)
 		rc = overlay_start(a, err);
 	if (rc == 0)
+		rc = keys_start(a, err);
+	if (rc == 0)
 		rc = remote_start(a, err);
 	if (rc == 0)
 		rc = pl_pods_restore(a->pods, err);
@@ -264,6 +295,8 @@ static void stop(struct pl_agent *a)
 		a->broker->remote = NULL;
 		pl_remote_destroy(a->remote);
 	}
+	for (size_t i = 0; i < PL_ARRAY_SIZE(a->keys); i++)
+		pl_file_watch_close(a->keys[i]);
 	if (a->pods)
 		pl_pods_destroy(a->pods);
 	if (a->overlay_retry)

@@ -50,6 +50,9 @@ struct pl_agent_conf {
 	uint16_t port;			/* 0: the registry's */
 	uint32_t connections;		/* 0: default */
 	char congestion[PL_CARRIER_CONGESTION_BYTES];
+	enum pl_security security;	/* UNSET only without a registry */
+	bool encrypt;			/* or only know each other */
+	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];	/* "": none */
 	struct pl_limits limits;
 	uint32_t resume_ms;		/* how long others may be away */
 	bool checksum;			/* of what pods send over lanes */

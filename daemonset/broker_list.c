@@ -218,6 +218,7 @@ static void add_remote_node(const struct pl_remote_node *n, void *arg)
 	if (!j)
 		return;
 	cJSON_AddStringToObject(j, "carrier", n->carrier);
+	cJSON_AddStringToObject(j, "security", n->security);
 	if (*n->congestion)
 		cJSON_AddStringToObject(j, "congestionControl", n->congestion);
 	cJSON_AddStringToObject(j, "state", n->state);

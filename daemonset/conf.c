@@ -145,6 +145,27 @@ static int get_congestion(const cJSON *obj, const char *where,
 	return rc;
 }
 
+static int get_security(const cJSON *obj, const char *where,
+			const struct key *k, void *field, struct pl_err *err)
+{
+	static const enum pl_security all[] = { PL_SECURITY_NONE,
+						PL_SECURITY_PSK,
+						PL_SECURITY_TLS };
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc <= 0)
+		return rc;
+	for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++) {
+		if (strcmp(s, pl_security_name(all[i])))
+			continue;
+		*(enum pl_security *)field = all[i];
+		return rc;
+	}
+	return pl_err_set(err, EINVAL, "carrier.security must be \"tls\", "
+			  "\"psk\" or \"none\", not '%.200s'", s);
+}
+
 static int get_level(const cJSON *obj, const char *where, const struct key *k,
 		     void *field, struct pl_err *err)
 {
@@ -183,6 +204,11 @@ static const struct key keys[] = {
 	  0 },
 	{ "carrier", "peerTimeout", get_seconds, AT(peer_ms), 1000,
 	  PEER_MAX_S * 1000 },
+	{ "carrier", "security", get_security, AT(security), 0, 0 },
+	{ "carrier", "encrypt", get_bool, AT(encrypt), 0, 0 },
+	{ "carrier", "ca", get_path, AT(ca), 0, 0 },
+	{ "carrier", "cert", get_path, AT(cert), 0, 0 },
+	{ "carrier", "key", get_path, AT(key), 0, 0 },
 	{ "carrier", "connections", get_u32, AT(connections), 0, 64 },
 	{ "limits", "connections", get_u32, AT(limits.connections), 1,
 	  LIMIT_MAX },
@@ -200,6 +226,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 		.registry_cidrs = true,
 		.carrier = "tcp",
 		.congestion = "auto",
+		.encrypt = true,
 		.limits = { .connections = 256,
 			    .listeners = 256,
 			    .lanes = 4096,
@@ -321,6 +348,66 @@ static int read_cni(const cJSON *top, struct pl_agent_conf *c,
 	return rc < 0 ? rc : pl_cni_conf_parse(obj, "cni", &c->cni, err);
 }
 
+/* What each kind of security needs, and what is a mistake with it. */
+static int check_security(const cJSON *top, const struct pl_agent_conf *c,
+			  struct pl_err *err)
+{
+	static const struct {
+		const char *name, *what;
+		bool tls, psk;		/* needed by it, else of no use */
+	} files[] = {
+		{ "ca", "certificates of the cluster's CA", true, false },
+		{ "cert", "this node's certificate", true, false },
+		{ "key", "the certificate's key, or the pre-shared key", true,
+		  true },
+	};
+	const cJSON *obj = cJSON_GetObjectItemCaseSensitive(top, "carrier");
+	const char *name = pl_security_name(c->security);
+	bool none = c->security == PL_SECURITY_NONE;
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(files); i++) {
+		bool needed = c->security == PL_SECURITY_TLS ? files[i].tls :
+			      c->security == PL_SECURITY_PSK && files[i].psk;
+		bool there = cJSON_GetObjectItemCaseSensitive(obj,
+							      files[i].name);
+
+		if (needed && !there)
+			return pl_err_set(err, EINVAL, "carrier.security "
+					  "\"%s\" needs carrier.%s: the path "
+					  "of %s", name, files[i].name,
+					  files[i].what);
+		if (there && !needed)
+			return pl_err_set(err, EINVAL, "carrier.%s has no use "
+					  "with carrier.security \"%s\"",
+					  files[i].name, name);
+	}
+	if (none && cJSON_GetObjectItemCaseSensitive(obj, "encrypt"))
+		return pl_err_set(err, EINVAL, "carrier.encrypt has no use "
+				  "with carrier.security \"none\"");
+	return 0;
+}
+
+/* Plain text, and trust in addresses, only where somebody has written so. */
+static int read_security(const cJSON *top, const struct pl_agent_conf *c,
+			 struct pl_err *err)
+{
+	const cJSON *registry = cJSON_GetObjectItemCaseSensitive(top,
+								 "registry");
+
+	if (c->security != PL_SECURITY_UNSET)
+		return check_security(top, c, err);
+	/* Without other nodes there is nobody to be told apart. */
+	if (!registry || !registry->child)
+		return 0;
+	return pl_err_set(err, EINVAL, "carrier.security is missing: how do "
+			  "agents know each other? Write \"carrier\": "
+			  "{\"security\": \"psk\", \"key\": FILE} (made by: "
+			  "openssl rand -hex 32), {\"security\": \"tls\", "
+			  "\"ca\": FILE, \"cert\": FILE, \"key\": FILE}, or "
+			  "{\"security\": \"none\"} for plain text where only "
+			  "nodes can send to the port; see podlaned(8)");
+}
+
 int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		       struct pl_err *err)
 {
@@ -338,6 +425,8 @@ int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		rc = read_section(path, top, sections[i], c, err);
 	if (rc >= 0)
 		rc = check_registry(c, err);
+	if (rc >= 0)
+		rc = read_security(top, c, err);
 	if (rc >= 0)
 		rc = read_overlay(top, c, err);
 	if (rc >= 0)

@@ -156,6 +156,7 @@ static const struct pl_column nodes_columns[] = {
 	{ "ADDRESS", "address", PL_CELL_TEXT, NULL },
 	{ "POD-CIDRS", "podCIDRs", PL_CELL_TEXT, NULL },
 	{ "CARRIER", "carrier", PL_CELL_TEXT, NULL },
+	{ "SECURITY", "security", PL_CELL_TEXT, NULL },
 	{ "STATE", "state", PL_CELL_TEXT, NULL },
 	{ "LANES", "lanes", PL_CELL_NUMBER, NULL },
 	{ "REPLICAS", "replicas", PL_CELL_NUMBER, NULL },

@@ -95,6 +95,13 @@ static bool admit_cb(void *arg, const char *node, const struct pl_addr *from)
 	return at && pl_addr_equal(&at->address, from);
 }
 
+static bool expects_cb(void *arg, const struct pl_addr *from)
+{
+	struct pl_remote *r = arg;
+
+	return pl_registry_by_address(r->registry, from);
+}
+
 static void up_cb(void *arg, struct pl_carrier_peer *peer)
 {
 	struct pl_rnode *n = node_of(arg, peer);
@@ -132,12 +139,14 @@ static int carrier_start(struct pl_remote *r, struct pl_err *err)
 		.connections = r->connections,
 		.dead_ms = r->dead_ms,
 		.congestion = r->congestion,
+		.security = r->security,
 		.base = r->base,
 		.cb = { .admit = admit_cb,
 			.up = up_cb,
 			.down = down_cb,
 			.message = message_cb,
-			.notify = notify_cb },
+			.notify = notify_cb,
+			.expects = expects_cb },
 		.arg = r,
 	};
 	int rc;
@@ -152,8 +161,9 @@ static int carrier_start(struct pl_remote *r, struct pl_err *err)
 		return rc;
 	}
 	r->self = *self;
-	pl_info("carrier=%s: other nodes reach this one at port %u, "
-		"congestion control %s", r->ops->name, r->carrier->port,
+	pl_info("carrier=%s security=%s: other nodes reach this one at port "
+		"%u, congestion control %s", r->carrier->path,
+		pl_security_name(r->security.kind), r->carrier->port,
 		r->carrier->congestion);
 	return 0;
 }
@@ -203,6 +213,7 @@ int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 	r->connections = cfg->connections;
 	r->dead_ms = cfg->dead_ms;
 	r->congestion = cfg->congestion;
+	r->security = cfg->security;
 	r->registry = cfg->registry;
 	r->resume_ns = (uint64_t)(cfg->resume_ms ? cfg->resume_ms :
 				  PL_REMOTE_RESUME_MS) * 1000000u;
@@ -224,6 +235,12 @@ void pl_remote_destroy(struct pl_remote *r)
 	HASH_ITER(hh, r->owns, own, tmp)
 		pl_rown_free(own);
 	free(r);
+}
+
+void pl_remote_refresh(struct pl_remote *r)
+{
+	if (r->carrier)
+		pl_carrier_refresh(r->carrier);
 }
 
 void pl_remote_update(struct pl_remote *r, const struct pl_registry *now)
@@ -250,6 +267,12 @@ void pl_remote_update(struct pl_remote *r, const struct pl_registry *now)
 	}
 }
 
+/* Of the last attempt, which may have failed for another reason than others. */
+static int down_reason(const struct pl_rnode *n)
+{
+	return n->peer && n->peer->reason ? n->peer->reason : n->reason;
+}
+
 void pl_remote_nodes(struct pl_remote *r,
 		     void (*fn)(const struct pl_remote_node *n, void *arg),
 		     void *arg)
@@ -258,6 +281,8 @@ void pl_remote_nodes(struct pl_remote *r,
 		const char *name = r->registry->nodes[i].name;
 		struct pl_remote_node out = { .name = name,
 					      .carrier = r->ops->name,
+					      .security = pl_security_name(
+						      r->security.kind),
 					      .congestion = "",
 					      .state = "idle" };
 		struct pl_carrier_stats st = { 0 };
@@ -266,14 +291,16 @@ void pl_remote_nodes(struct pl_remote *r,
 
 		if (!strcmp(name, r->node))
 			continue;
-		if (r->carrier)
+		if (r->carrier) {
+			out.carrier = r->carrier->path;
 			out.congestion = r->carrier->congestion;
+		}
 		HASH_FIND_STR(r->nodes, name, n);
 		if (n && n->is_up)
 			out.state = "up";
-		else if (n && n->reason) {
+		else if (n && down_reason(n)) {
 			pl_format(state, sizeof(state), "down: %s",
-				  strerror(-n->reason));
+				  strerror(-down_reason(n)));
 			out.state = state;
 		}
 		if (n && n->peer)

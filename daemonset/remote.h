@@ -49,6 +49,7 @@
 #include "common/err.h"
 #include "common/inet.h"
 #include "daemonset/registry.h"
+#include "rdma/carrier.h"
 
 struct event_base;
 struct pl_broker;
@@ -63,6 +64,7 @@ struct pl_remote_config {
 	int connections;		/* per pair of nodes; 0: default */
 	/* See struct pl_carrier_config; outlives the remote part, or NULL. */
 	const char *congestion;
+	struct pl_carrier_security security;	/* its paths outlive it, too */
 	int resume_ms;			/* 0: default; see pl_remote_resume */
 	int dead_ms;			/* silent so long: lost; 0: default */
 	/* Never NULL; valid until the next pl_remote_update has returned. */
@@ -87,6 +89,9 @@ void pl_remote_destroy(struct pl_remote *r);
 /* Another registry holds: nodes may have come, gone, or moved. */
 void pl_remote_update(struct pl_remote *r, const struct pl_registry *now);
 
+/* Files of keys have changed. */
+void pl_remote_refresh(struct pl_remote *r);
+
 /* --- lanes ---------------------------------------------------------------- */
 
 struct pl_remote_lane {
@@ -106,7 +111,7 @@ struct pl_remote_lane_up {
 	int replica_fd;			/* of the peer's segment; sealed */
 	int bell_fd;			/* the pod's end of its doorbell */
 	uint32_t ring_bytes;		/* of the peer's segment */
-	const char *path;		/* "tcp" */
+	const char *path;		/* "tcp+tls" */
 };
 
 /* up is NULL when status is not 0. */
@@ -164,7 +169,7 @@ struct pl_remote_region_up {
 	const uint8_t *uid;
 	int replica_fd;			/* sealed */
 	uint64_t size;			/* bytes of data */
-	const char *path;		/* "tcp" */
+	const char *path;		/* "tcp+tls" */
 };
 
 typedef void pl_remote_region_done(void *arg, int status, const char *text,
@@ -196,7 +201,8 @@ void pl_remote_region_gone(struct pl_remote *r, uint64_t region_id, bool died);
 
 struct pl_remote_node {
 	const char *name;
-	const char *carrier;
+	const char *carrier;		/* as lanes are shown to use it */
+	const char *security;		/* "tls", "psk", "none" */
 	const char *congestion;		/* of the carrier; "": none */
 	const char *state;		/* "up", "down: REASON", "idle" */
 	uint32_t lanes;

@@ -218,6 +218,7 @@ struct pl_remote {
 	uint16_t port;
 	int connections;
 	const char *congestion;
+	struct pl_carrier_security security;
 	int dead_ms;
 	uint64_t resume_ns;
 	const struct pl_registry *registry;

@@ -93,6 +93,11 @@ struct pl_carrier_cb {
 	 */
 	void (*link)(void *arg, struct pl_carrier_peer *peer, const void *data,
 		     size_t len);
+	/*
+	 * Might admit let in anybody from this address? Others are turned away
+	 * before anything is read. NULL: anybody may try.
+	 */
+	bool (*expects)(void *arg, const struct pl_addr *from);
 };
 
 /* How the agents know each other; see rdma/tls.h. */
@@ -102,6 +107,21 @@ enum pl_security {
 	PL_SECURITY_PSK,		/* TLS 1.3 with a pre-shared key */
 	PL_SECURITY_TLS,		/* TLS 1.3 with certificates of a CA */
 };
+
+static inline const char *pl_security_name(enum pl_security kind)
+{
+	switch (kind) {
+	case PL_SECURITY_NONE:
+		return "none";
+	case PL_SECURITY_PSK:
+		return "psk";
+	case PL_SECURITY_TLS:
+		return "tls";
+	case PL_SECURITY_UNSET:
+		break;
+	}
+	return "";
+}
 
 struct pl_carrier_security {
 	enum pl_security kind;
@@ -126,6 +146,7 @@ struct pl_carrier_config {
 	 * node's, unless that is bbr: then cubic, or reno where that is all.
 	 */
 	const char *congestion;
+	struct pl_carrier_security security;	/* its paths outlive it */
 	struct event_base *base;
 	struct pl_carrier_cb cb;
 	void *arg;			/* of the callbacks */
@@ -160,6 +181,7 @@ struct pl_carrier_ops {
 		   unsigned int flags, pl_put_done done, void *user);
 	int (*message)(struct pl_carrier_peer *p, const void *data, size_t len,
 		       uint64_t after);
+	void (*refresh)(struct pl_carrier *c);
 	size_t (*queued)(const struct pl_carrier_peer *p);
 	void (*stats)(const struct pl_carrier_peer *p,
 		      struct pl_carrier_stats *st);
@@ -170,12 +192,18 @@ struct pl_carrier {
 	const struct pl_carrier_ops *ops;
 	uint16_t port;			/* that it listens on */
 	char congestion[PL_CARRIER_CONGESTION_BYTES];	/* tcp: in use */
+	/*
+	 * What lanes over it are shown to use: "tcp", "tcp+tls", or "tcp+auth"
+	 * for plain text between agents that know each other.
+	 */
+	const char *path;
 };
 
 struct pl_carrier_peer {
 	struct pl_carrier *carrier;
 	char node[PL_CARRIER_NODE_BYTES];
 	bool is_up;
+	int reason;			/* why it isn't: -errno, 0: not tried */
 	uint64_t instance;		/* of the last `up`; 0 before it */
 	void *user;			/* the agent's, NULL at first */
 };
@@ -189,6 +217,16 @@ static inline int pl_carrier_create(const struct pl_carrier_ops *ops,
 				    struct pl_err *err)
 {
 	return ops->create(cfg, out, err);
+}
+
+/*
+ * The files of keys may have changed. (They are looked at before each new
+ * connection, too; this is for saying early what is wrong with them.)
+ */
+static inline void pl_carrier_refresh(struct pl_carrier *c)
+{
+	if (c->ops->refresh)
+		c->ops->refresh(c);
 }
 
 /* Ends every connection; no callback runs any more. */

@@ -45,9 +45,13 @@
  * dropped, and the owner decides what to put again. The next attempt follows
  * after some milliseconds, later ones with growing, jittered delays.
  *
- * Trust. Peers are admitted by the owner (by name and address; mutual
- * authentication is not of this layer). Still every field is checked: frames
- * must name a key that was given to this very peer and stay within its memory.
+ * Trust. Who connects from an address of no node is turned away unread. With
+ * security a handshake of TLS (tcp_stream.c, tls.h) comes before HELLO, on each
+ * connection and for both sides; a certificate must be that of the node which
+ * HELLO names, or which was dialed. A pre-shared key is the same at all nodes:
+ * a node that is sent its own messages finds its own name in HELLO. Then the
+ * owner admits by name and address. Still every field is checked: frames must
+ * name a key that was given to this very peer and stay within its memory.
  *
  * Lifetime. Connections and peers that end while their own callbacks are on the
  * stack are freed by the next turn of the loop.
@@ -201,7 +205,26 @@ static void tcp_destroy(struct pl_carrier *base)
 			event_free(ev[i]);
 	}
 	pl_close_fd(&t->listen_fd);
+	pl_tls_keys_close(t->keys);
 	free(t);
+}
+
+/* What lanes are shown to use, and the keys, if there are any. */
+static int secure(struct pl_tcp_carrier *t, struct pl_err *err)
+{
+	switch (t->security.kind) {
+	case PL_SECURITY_UNSET:
+		break;
+	case PL_SECURITY_NONE:
+		t->base.path = "tcp";
+		return 0;
+	case PL_SECURITY_PSK:
+	case PL_SECURITY_TLS:
+		t->base.path = t->security.plain ? "tcp+auth" : "tcp+tls";
+		return pl_tls_keys_open(&t->security, t->node, &t->keys, err);
+	}
+	return pl_err_set(err, EINVAL, "how agents are to know each other is "
+			  "not said");
 }
 
 static int start(struct pl_tcp_carrier *t, uint16_t port,
@@ -209,6 +232,8 @@ static int start(struct pl_tcp_carrier *t, uint16_t port,
 {
 	int rc = pl_tcp_congestion_find(congestion, t->base.congestion, err);
 
+	if (rc == 0)
+		rc = secure(t, err);
 	if (rc == 0)
 		rc = pl_tcp_listen(t, port, err);
 	if (rc < 0)
@@ -249,6 +274,7 @@ static int tcp_create(const struct pl_carrier_config *cfg,
 				      PL_TCP_CONNS_DEFAULT;
 	t->dead_ms = cfg->dead_ms > 0 ? cfg->dead_ms : PL_TCP_DEAD_MS_DEFAULT;
 	t->instance = pl_tcp_random();
+	t->security = cfg->security;
 	t->loop = cfg->base;
 	t->cb = cfg->cb;
 	t->arg = cfg->arg;
@@ -285,6 +311,7 @@ const struct pl_carrier_ops pl_carrier_tcp = {
 	.source_end = pl_tcp_source_end,
 	.put = pl_tcp_put,
 	.message = pl_tcp_message,
+	.refresh = pl_tcp_keys_refresh,
 	.queued = tcp_queued,
 	.stats = tcp_stats,
 };

@@ -16,6 +16,7 @@
 
 #include "rdma/carrier.h"
 #include "rdma/tcp_wire.h"
+#include "rdma/tls.h"
 
 _Static_assert(PL_TCP_NODE == PL_CARRIER_NODE_BYTES, "names fit both ways");
 
@@ -47,6 +48,7 @@ _Static_assert(PL_TCP_NODE == PL_CARRIER_NODE_BYTES, "names fit both ways");
 #define PL_TCP_LINK_MAX (PL_CARRIER_MSG_MAX + 64)
 /* Keys that were revoked and of which puts may still be under way. */
 #define PL_TCP_REVOKED_MAX 1024
+#define PL_TCP_WHY_BYTES 256
 
 struct pl_tcp_peer;
 struct pl_tcp_queue;
@@ -129,6 +131,7 @@ struct pl_tcp_in {
 
 enum pl_tcp_phase {
 	PL_TCP_CONNECTING,
+	PL_TCP_SECURING,		/* handshake of TLS */
 	PL_TCP_HELLO,			/* made by the peer, which says HELLO */
 	PL_TCP_WELCOME,			/* made by us, HELLO is sent */
 	PL_TCP_READY,			/* until its set is complete */
@@ -141,8 +144,10 @@ struct pl_tcp_conn {
 	struct pl_tcp_carrier *t;
 	struct pl_tcp_peer *peer;		/* NULL while pending */
 	int fd;
+	struct pl_tls *tls;			/* NULL: plain text */
 	enum pl_tcp_phase phase;
 	unsigned int index;
+	uint64_t since_ns;			/* pending */
 	struct pl_addr from;
 	struct event *ev_read, *ev_write, *ev_flush;
 	union {
@@ -171,6 +176,8 @@ struct pl_tcp_peer {
 	uint16_t port;
 	bool wanted, forgotten;
 	bool told;			/* that it can't be reached */
+	int told_reason;
+	char why[PL_TCP_WHY_BYTES];	/* it failed; "": as errno says */
 	struct event *ev_timer;
 	unsigned int attempts;
 	uint64_t stale;
@@ -205,6 +212,10 @@ struct pl_tcp_carrier {
 	struct pl_tcp_peer *peers, *forgotten;
 	struct pl_tcp_conn *pending, *closed;
 	unsigned int n_pending;
+	struct pl_carrier_security security;
+	struct pl_tls_keys *keys;		/* NULL: plain text */
+	uint64_t complain_ns;
+	unsigned int complaints;		/* since then */
 	struct pl_tcp_op *free_ops;
 	struct pl_tcp_queue *free_queues;
 	unsigned int n_free_ops, n_free_queues;
@@ -245,10 +256,36 @@ void pl_tcp_set_dial(struct pl_tcp_peer *p);
 /* The set is lost or could not be made; retries when the peer is wanted. */
 void pl_tcp_set_end(struct pl_tcp_peer *p, int reason);
 void pl_tcp_set_timer_cb(evutil_socket_t fd, short what, void *arg);
-/* Something to read before the connection is up. */
+/* In words why the set is going to end. */
+void pl_tcp_set_why(struct pl_tcp_peer *p, const char *text);
+/* Something to read, or to go on with, before the connection is up. */
 void pl_tcp_set_intro(struct pl_tcp_conn *c);
 /* A connection that we make has become writable. */
 void pl_tcp_set_connected(struct pl_tcp_conn *c);
+
+/* tcp_stream.c: plain text or TLS */
+/* About somebody who was not let in; not too often. */
+void pl_tcp_complain(struct pl_tcp_carrier *t, const char *node,
+		     const struct pl_addr *from, const char *text);
+void pl_tcp_keys_refresh(struct pl_carrier *base);
+/* Before anything is said; for c->peer or, without one, whoever it is. */
+int pl_tcp_stream_secure(struct pl_tcp_conn *c);
+/* Bytes of an introduction, -EAGAIN or -errno, perhaps with err. */
+ssize_t pl_tcp_stream_intro(struct pl_tcp_conn *c, void *buf, size_t len,
+			    struct pl_err *err);
+/* All of it at once. 0 or -ECONNRESET. */
+int pl_tcp_stream_say(struct pl_tcp_conn *c, const void *data, size_t len);
+/* Frames follow. -EPROTO: the introduction was not all that was said. */
+int pl_tcp_stream_introduced(struct pl_tcp_conn *c);
+/*
+ * Bytes, -EAGAIN or -errno. iov is changed. held_only: with TLS, only what was
+ * taken from the socket before.
+ */
+ssize_t pl_tcp_stream_read(struct pl_tcp_conn *c, struct iovec *iov,
+			   unsigned int n, bool held_only);
+/* With TLS: bytes that it has taken, or -1 and errno. iov may be empty. */
+ssize_t pl_tcp_stream_write(struct pl_tcp_conn *c, const struct iovec *iov,
+			    unsigned int n);
 
 /* tcp_send.c */
 int pl_tcp_put(struct pl_carrier_peer *p, uint64_t source, uint64_t key,

@@ -163,6 +163,8 @@ static void write_cb(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (c->phase == PL_TCP_CONNECTING)
 		pl_tcp_set_connected(c);
+	else if (c->phase == PL_TCP_SECURING)
+		pl_tcp_set_intro(c);
 	else if (c->phase == PL_TCP_UP)
 		pl_tcp_send(c);
 }
@@ -227,6 +229,7 @@ void pl_tcp_conn_free(struct pl_tcp_conn *c)
 	}
 	for (unsigned int i = c->out.first; i < c->out.n; i++)
 		free(c->out.f[i].copy);
+	pl_tls_destroy(c->tls);
 	pl_close_fd(&c->fd);
 	free(c);
 }
@@ -236,14 +239,26 @@ static void pending_add(struct pl_tcp_carrier *t, int fd,
 			const union sockaddr_any *sa)
 {
 	struct timeval tv = { PL_TCP_HANDSHAKE_MS / 1000, 0 };
-	struct pl_tcp_conn *c = pl_tcp_conn_new(t, fd);
+	struct pl_addr from = sockaddr_addr(sa);
+	struct pl_tcp_conn *c;
 
+	if (t->cb.expects && !t->cb.expects(t->arg, &from)) {
+		pl_tcp_complain(t, "?", &from, "no node has this address");
+		close(fd);
+		return;
+	}
+	c = pl_tcp_conn_new(t, fd);
 	if (!c)
 		return;
+	if (pl_tcp_stream_secure(c) < 0) {
+		pl_tcp_conn_free(c);
+		return;
+	}
 	if (t->n_pending == PL_TCP_PENDING_MAX)
 		pl_tcp_conn_close(t->pending);
-	c->phase = PL_TCP_HELLO;
-	c->from = sockaddr_addr(sa);
+	c->phase = c->tls ? PL_TCP_SECURING : PL_TCP_HELLO;
+	c->from = from;
+	c->since_ns = pl_now_ns();
 	DL_APPEND(t->pending, c);
 	t->n_pending++;
 	event_add(c->ev_read, &tv);

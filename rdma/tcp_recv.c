@@ -264,8 +264,12 @@ static void set_lowat(struct pl_tcp_conn *c)
 {
 	struct pl_tcp_in *in = &c->in;
 	size_t left = in->body ? in->h.len - in->got : 0;
-	int want = left > PL_TCP_LOWAT_BYTES ? (int)left : 1;
+	/* Records are longer than what is in them; one may be half there. */
+	size_t held = c->tls ? pl_tls_held(c->tls) + PL_TCP_LOWAT_BYTES : 0;
+	int want;
 
+	left -= PL_MIN(left, held);
+	want = left > PL_TCP_LOWAT_BYTES ? (int)left : 1;
 	if (want == in->lowat)
 		return;
 	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVLOWAT, &want,
@@ -280,22 +284,25 @@ static void recv_turn(struct pl_tcp_conn *c)
 	struct pl_tcp_peer *p = c->peer;
 	size_t taken = 0;
 
-	while (c->phase == PL_TCP_UP && taken < PL_TCP_TURN_BYTES) {
+	while (c->phase == PL_TCP_UP) {
+		/* What TLS holds, nobody would wake us for. */
+		bool over = taken >= PL_TCP_TURN_BYTES;
 		struct iovec iov[2];
-		struct msghdr msg = { .msg_iov = iov };
+		unsigned int places;
 		size_t room = 0;
 		ssize_t n;
 		int rc;
 
-		msg.msg_iovlen = recv_places(&c->in, iov);
-		for (size_t i = 0; i < msg.msg_iovlen; i++)
-			room += iov[i].iov_len;
-		n = recvmsg(c->fd, &msg, 0);
-		p->stats.syscalls++;
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		if (over && !c->tls)
 			return;
-		if (n <= 0) {
-			pl_tcp_set_end(p, n < 0 ? -errno : -ECONNRESET);
+		places = recv_places(&c->in, iov);
+		for (unsigned int i = 0; i < places; i++)
+			room += iov[i].iov_len;
+		n = pl_tcp_stream_read(c, iov, places, over);
+		if (n == -EAGAIN)
+			return;
+		if (n < 0) {
+			pl_tcp_set_end(p, (int)n);
 			return;
 		}
 		rc = recv_took(c, (size_t)n);

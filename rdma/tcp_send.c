@@ -10,7 +10,8 @@
  * Large frames go by sendfile from the source's memory file: the kernel refers
  * to its pages and copies nothing on this node. What is read from them for a
  * retransmission may thus be newer than the put; the peer has such bytes
- * already and drops them.
+ * already and drops them. With TLS all is copied by encrypting it, and sent
+ * means encrypted.
  */
 #include "rdma/tcp.h"
 
@@ -369,7 +370,7 @@ static void batch_cut(struct pl_tcp_conn *c)
 	o->op = op;
 	o->copy = NULL;
 	o->data = op->data + op->cut;
-	o->file = n >= PL_TCP_FILE_BYTES ? op->file : NULL;
+	o->file = n >= PL_TCP_FILE_BYTES && !c->tls ? op->file : NULL;
 	o->last = op->cut + n == op->len;
 	o->h = (struct pl_tcp_frame){ .magic = PL_TCP_FRAME_MAGIC,
 				      .type = (uint8_t)op->type,
@@ -481,6 +482,10 @@ static ssize_t send_some(struct pl_tcp_conn *c)
 	struct msghdr msg = { .msg_iov = iov };
 	bool more;
 
+	if (c->tls)
+		return pl_tcp_stream_write(c, iov,
+					   batch_iov(&c->out, iov, &more));
+	c->peer->stats.syscalls++;
 	if (o->file && o->file->fd < 0)
 		c->out.f[c->out.first].file = NULL;
 	if (o->file && c->out.sent >= sizeof(o->h))
@@ -499,10 +504,10 @@ void pl_tcp_send(struct pl_tcp_conn *c)
 
 		if (c->out.first == c->out.n)
 			batch_fill(c);
-		if (c->out.first == c->out.n)
+		if (c->out.first == c->out.n &&
+		    !(c->tls && pl_tls_unsent(c->tls)))
 			return;
 		n = send_some(c);
-		p->stats.syscalls++;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN) {

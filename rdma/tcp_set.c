@@ -9,6 +9,7 @@
 #include "rdma/tcp.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,15 +52,24 @@ static void set_clear(struct pl_tcp_peer *p)
 	event_del(p->ev_timer);
 }
 
+void pl_tcp_set_why(struct pl_tcp_peer *p, const char *text)
+{
+	snprintf(p->why, sizeof(p->why), "%s", text);
+}
+
+/* Logged when it is news, called back once. */
 static void lost_tell(struct pl_tcp_peer *p, bool was_up, int reason)
 {
 	bool first = was_up || (p->wanted && !p->told);
 
 	if (p->forgotten)
 		return;
-	pl_log(first ? PL_LOG_WARN : PL_LOG_DEBUG,
+	pl_log(first || (p->wanted && p->told_reason != reason) ?
+		       PL_LOG_WARN : PL_LOG_DEBUG,
 	       "carrier: %s node=%s: %s", was_up ? "lost" : "cannot reach",
-	       p->base.node, strerror(-reason));
+	       p->base.node, p->why[0] ? p->why : strerror(-reason));
+	p->why[0] = '\0';
+	p->told_reason = reason;
 	if (!first)
 		return;
 	p->told = true;
@@ -73,6 +83,7 @@ void pl_tcp_set_end(struct pl_tcp_peer *p, int reason)
 
 	set_clear(p);
 	p->base.is_up = false;
+	p->base.reason = reason;
 	pl_tcp_send_drop(p, p->forgotten ? -ECANCELED : reason);
 	p->attempts = was_up && reason != -EPROTO ? 0 : p->attempts + 1;
 	if (p->wanted && !p->forgotten)
@@ -85,6 +96,8 @@ static void set_up(struct pl_tcp_peer *p)
 	event_del(p->ev_timer);
 	p->state = PL_TCP_SET_UP;
 	p->base.is_up = true;
+	p->base.reason = p->told_reason = 0;
+	p->why[0] = '\0';
 	p->base.instance = p->set_instance;
 	p->attempts = 0;
 	p->stale = 0;
@@ -93,8 +106,8 @@ static void set_up(struct pl_tcp_peer *p)
 		p->conn[i]->phase = PL_TCP_UP;
 		event_add(p->conn[i]->ev_read, NULL);
 	}
-	pl_info("carrier: connected node=%s connections=%u", p->base.node,
-		p->count);
+	pl_info("carrier: connected node=%s connections=%u path=%s",
+		p->base.node, p->count, p->t->base.path);
 	if (p->t->cb.up)
 		p->t->cb.up(p->t->arg, &p->base);
 }
@@ -147,7 +160,12 @@ void pl_tcp_set_timer_cb(evutil_socket_t fd, short what, void *arg)
 		pl_tcp_set_dial(p);
 }
 
-void pl_tcp_set_connected(struct pl_tcp_conn *c)
+static uint32_t hello_flags(const struct pl_tcp_carrier *t)
+{
+	return t->keys && t->security.plain ? PL_TCP_AUTH_ONLY : 0;
+}
+
+static void hello_say(struct pl_tcp_conn *c)
 {
 	struct pl_tcp_peer *p = c->peer;
 	struct pl_tcp_hello h = {
@@ -159,7 +177,21 @@ void pl_tcp_set_connected(struct pl_tcp_conn *c)
 		.stale = p->stale,
 		.index = (uint16_t)c->index,
 		.count = (uint16_t)p->count,
+		.flags = hello_flags(c->t),
 	};
+
+	memcpy(h.node, c->t->node, sizeof(h.node));
+	memcpy(h.to, p->base.node, sizeof(h.to));
+	/* An empty socket takes so little as a whole. */
+	if (pl_tcp_stream_say(c, &h, sizeof(h)) < 0)
+		pl_tcp_set_end(p, -ECONNRESET);
+	else
+		c->phase = PL_TCP_WELCOME;
+}
+
+void pl_tcp_set_connected(struct pl_tcp_conn *c)
+{
+	struct pl_tcp_peer *p = c->peer;
 	int e = 0;
 	socklen_t len = sizeof(e);
 
@@ -169,20 +201,25 @@ void pl_tcp_set_connected(struct pl_tcp_conn *c)
 		pl_tcp_set_end(p, -e);
 		return;
 	}
-	memcpy(h.node, c->t->node, sizeof(h.node));
-	memcpy(h.to, p->base.node, sizeof(h.to));
-	/* An empty socket takes so little as a whole. */
-	if (send(c->fd, &h, sizeof(h), MSG_NOSIGNAL) != (ssize_t)sizeof(h)) {
-		pl_tcp_set_end(p, -ECONNRESET);
+	if (pl_tcp_stream_secure(c) < 0) {
+		pl_tcp_set_end(p, -ENOMEM);
 		return;
 	}
-	c->phase = PL_TCP_WELCOME;
 	event_add(c->ev_read, NULL);
+	if (!c->tls) {
+		hello_say(c);
+		return;
+	}
+	c->phase = PL_TCP_SECURING;
+	pl_tcp_set_intro(c);
 }
 
 static void refused(struct pl_tcp_peer *p, const struct pl_tcp_welcome *w)
 {
 	if (w->status != EALREADY) {
+		if (w->status == EPROTONOSUPPORT)
+			pl_tcp_set_why(p, "carrier.encrypt is not the same "
+				       "there");
 		pl_tcp_set_end(p, w->status > 0 && w->status < 4096 ?
 					  -w->status : -EPROTO);
 		return;
@@ -212,6 +249,11 @@ static void welcomed(struct pl_tcp_conn *c)
 		pl_tcp_set_end(p, -ESTALE);
 		return;
 	}
+	rc = pl_tcp_stream_introduced(c);
+	if (rc < 0) {
+		pl_tcp_set_end(p, rc);
+		return;
+	}
 	p->set_instance = w->instance;
 	event_del(c->ev_read);
 	c->phase = PL_TCP_READY;
@@ -236,19 +278,16 @@ static int welcome_send(struct pl_tcp_conn *c, int status, uint64_t set)
 		.set = set,
 	};
 
-	if (send(c->fd, &w, sizeof(w), MSG_NOSIGNAL) != (ssize_t)sizeof(w))
-		return -ECONNRESET;
-	return 0;
+	return pl_tcp_stream_say(c, &w, sizeof(w));
 }
 
-static void refuse(struct pl_tcp_conn *c, int status, uint64_t set)
+static void refuse(struct pl_tcp_conn *c, int status, uint64_t set,
+		   const char *text)
 {
-	char from[INET6_ADDRSTRLEN];
-
 	if (status != EALREADY && status != ESTALE)
-		pl_warn("carrier: refused node=%s address=%s: %s",
-			status == EPROTO ? "?" : c->intro.hello.node,
-			pl_addr_str(&c->from, from), strerror(status));
+		pl_tcp_complain(c->t, status == EPROTO ? "?" :
+				c->intro.hello.node, &c->from,
+				text ? text : strerror(status));
 	/* Whether it arrives or not, the connection ends here. */
 	(void)welcome_send(c, status, set);
 	pl_tcp_conn_close(c);
@@ -259,6 +298,7 @@ static bool hello_ok(const struct pl_tcp_hello *h)
 	return h->magic == PL_TCP_MAGIC && h->version == PL_TCP_VERSION &&
 	       h->len == sizeof(*h) && h->set && h->instance && h->count &&
 	       h->count <= PL_TCP_CONNS_MAX && h->index < h->count &&
+	       !(h->flags & ~PL_TCP_AUTH_ONLY) &&
 	       pl_tcp_name_ok(h->node, sizeof(h->node)) &&
 	       pl_tcp_name_ok(h->to, sizeof(h->to));
 }
@@ -288,6 +328,8 @@ static void attach(struct pl_tcp_conn *c, struct pl_tcp_peer *p)
 	p->ready++;
 	if (welcome_send(c, 0, p->set) < 0)
 		pl_tcp_set_end(p, -ECONNRESET);
+	else if (pl_tcp_stream_introduced(c) < 0)
+		pl_tcp_set_end(p, -EPROTO);
 	else if (p->ready == p->count)
 		set_up(p);
 }
@@ -295,7 +337,9 @@ static void attach(struct pl_tcp_conn *c, struct pl_tcp_peer *p)
 /* What stands in the way of a new set from this peer? 0: nothing (any more). */
 static int make_way(struct pl_tcp_peer *p, const struct pl_tcp_hello *h)
 {
-	bool said_hello = p->conn[0] && p->conn[0]->phase != PL_TCP_CONNECTING;
+	bool said_hello = p->conn[0] &&
+			  p->conn[0]->phase != PL_TCP_CONNECTING &&
+			  p->conn[0]->phase != PL_TCP_SECURING;
 
 	switch (p->state) {
 	case PL_TCP_SET_NONE:
@@ -325,7 +369,7 @@ static void accept_first(struct pl_tcp_conn *c, struct pl_tcp_peer *p)
 	int status = make_way(p, h);
 
 	if (status) {
-		refuse(c, status, p->state == PL_TCP_SET_UP ? p->set : 0);
+		refuse(c, status, p->state == PL_TCP_SET_UP ? p->set : 0, NULL);
 		return;
 	}
 	p->state = PL_TCP_SET_ACCEPTING;
@@ -336,18 +380,40 @@ static void accept_first(struct pl_tcp_conn *c, struct pl_tcp_peer *p)
 	attach(c, p);
 }
 
+/* Is it who it says that it is, and does it speak as we do? */
+static bool proven(struct pl_tcp_conn *c)
+{
+	const struct pl_tcp_hello *h = &c->intro.hello;
+
+	if (!hello_ok(h)) {
+		refuse(c, EPROTO, 0, !c->tls && *(uint8_t *)&c->intro == 0x16 ?
+		       "it speaks TLS, and carrier.security is \"none\" here" :
+		       NULL);
+		return false;
+	}
+	if (c->tls && !pl_tls_is_peer(c->tls, h->node)) {
+		refuse(c, EKEYREJECTED, 0, "its certificate is for another "
+		       "name");
+		return false;
+	}
+	if (h->flags != hello_flags(c->t)) {
+		refuse(c, EPROTONOSUPPORT, 0, "carrier.encrypt is not the same "
+		       "there");
+		return false;
+	}
+	return true;
+}
+
 static void hello(struct pl_tcp_conn *c)
 {
 	const struct pl_tcp_hello *h = &c->intro.hello;
 	struct pl_tcp_peer *p;
 
-	if (!hello_ok(h)) {
-		refuse(c, EPROTO, 0);
+	if (!proven(c))
 		return;
-	}
 	HASH_FIND_STR(c->t->peers, h->node, p);
 	if (!admitted(c, h->node, p != NULL)) {
-		refuse(c, EACCES, 0);
+		refuse(c, EACCES, 0, NULL);
 		return;
 	}
 	if (h->index == 0) {
@@ -356,35 +422,99 @@ static void hello(struct pl_tcp_conn *c)
 		if (p)
 			accept_first(c, p);
 		else
-			refuse(c, ENOMEM, 0);
+			refuse(c, ENOMEM, 0, NULL);
 		return;
 	}
 	if (!p || p->state != PL_TCP_SET_ACCEPTING || p->set != h->set ||
 	    p->set_instance != h->instance || p->count != h->count ||
 	    p->conn[h->index])
-		refuse(c, ESTALE, 0);
+		refuse(c, ESTALE, 0, NULL);
 	else
 		attach(c, p);
 }
 
+/* --- both ---------------------------------------------------------------- */
+
+static void intro_failed(struct pl_tcp_conn *c, int rc, const char *text)
+{
+	if (c->peer) {
+		pl_tcp_set_why(c->peer, text);
+		pl_tcp_set_end(c->peer, rc);
+		return;
+	}
+	if (*text)
+		pl_tcp_complain(c->t, "?", &c->from, text);
+	pl_tcp_conn_close(c);
+}
+
+/* Returns whether both are who they must be. */
+static bool secured(struct pl_tcp_conn *c)
+{
+	struct pl_err err = { 0 };
+	int rc = pl_tls_handshake(c->tls, c->fd, &err);
+
+	if (rc == -EAGAIN && pl_tls_unsent(c->tls))
+		event_add(c->ev_write, NULL);
+	if (rc < 0 && rc != -EAGAIN)
+		intro_failed(c, rc, err.msg);
+	return rc == 0;
+}
+
+/* Neither silence nor a byte now and then holds a place for long. */
+static bool too_late(const struct pl_tcp_conn *c)
+{
+	return !c->peer && pl_now_ns() - c->since_ns >
+				   PL_TCP_HANDSHAKE_MS * UINT64_C(1000000);
+}
+
+static const char *silent_end(const struct pl_tcp_conn *c, ssize_t n)
+{
+	if (n != -ECONNRESET || c->tls || c->intro_have || !c->peer)
+		return "";
+	return "it closed the connection without an answer; is "
+	       "carrier.security the same there?";
+}
+
+/* Whoever does not begin with the magic will not say HELLO. */
+static bool is_foreign(const struct pl_tcp_conn *c)
+{
+	return c->phase == PL_TCP_HELLO &&
+	       c->intro_have >= sizeof(c->intro.hello.magic) &&
+	       c->intro.hello.magic != PL_TCP_MAGIC;
+}
+
 void pl_tcp_set_intro(struct pl_tcp_conn *c)
 {
-	size_t want = c->phase == PL_TCP_HELLO ? sizeof(c->intro.hello) :
-						 sizeof(c->intro.welcome);
-	ssize_t n = recv(c->fd, (uint8_t *)&c->intro + c->intro_have,
-			 want - c->intro_have, 0);
+	struct pl_err err = { 0 };
+	size_t want;
+	ssize_t n;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (too_late(c)) {
+		pl_tcp_conn_close(c);
 		return;
-	if (n <= 0) {
-		if (c->peer)
-			pl_tcp_set_end(c->peer, n < 0 ? -errno : -ECONNRESET);
-		else
-			pl_tcp_conn_close(c);
+	}
+	if (c->phase == PL_TCP_SECURING) {
+		if (!secured(c))
+			return;
+		if (c->peer) {
+			hello_say(c);
+			return;
+		}
+		c->phase = PL_TCP_HELLO;
+	}
+	want = c->phase == PL_TCP_HELLO ? sizeof(c->intro.hello) :
+					  sizeof(c->intro.welcome);
+	n = pl_tcp_stream_intro(c, (uint8_t *)&c->intro + c->intro_have,
+				want - c->intro_have, &err);
+	if (n == -EAGAIN)
+		return;
+	if (n < 0) {
+		intro_failed(c, (int)n, err.code ? err.msg :
+						   silent_end(c, n));
 		return;
 	}
 	c->intro_have += (size_t)n;
-	if (c->intro_have < want)
+	if (c->intro_have < want && !is_foreign(c))
 		return;
 	if (c->phase == PL_TCP_HELLO)
 		hello(c);

@@ -2,9 +2,11 @@
  * rdma/tcp_wire.h - what the tcp carrier sends, version 1
  *
  * Each connection starts with a HELLO of the side that made it and a WELCOME of
- * the other; from then on both send frames. Integers are in host order: nodes
- * of different byte order read each other's magic backwards and refuse, as
- * segments are in host order too.
+ * the other; from then on both send frames. With security all of it is within
+ * TLS 1.3, or, where both say PL_TCP_AUTH_ONLY, HELLO and WELCOME are, each in
+ * a record of its own. Integers are in host order: nodes of different byte
+ * order read each other's magic backwards and refuse, as segments are in host
+ * order too.
  */
 #ifndef RDMA_TCP_WIRE_H
 #define RDMA_TCP_WIRE_H
@@ -17,6 +19,8 @@
 #define PL_TCP_NODE 256			/* a node's name with its NUL */
 #define PL_TCP_CONNS_MAX 8u
 
+#define PL_TCP_AUTH_ONLY 0x1u		/* frames are in plain text */
+
 struct pl_tcp_hello {
 	uint32_t magic;
 	uint16_t version;
@@ -25,7 +29,7 @@ struct pl_tcp_hello {
 	uint64_t set;			/* random, of these connections */
 	uint64_t stale;			/* the set that was refused for: gone */
 	uint16_t index, count;		/* of this connection in its set */
-	uint32_t pad;
+	uint32_t flags;			/* PL_TCP_AUTH_ONLY */
 	char node[PL_TCP_NODE];		/* the sender */
 	char to[PL_TCP_NODE];		/* whom it wants to talk to */
 };

@@ -210,6 +210,13 @@ static int failed(const struct pl_tls *t, struct pl_err *err)
 				  SSL_alert_desc_string_long(
 					  reason - SSL_AD_REASON_OFFSET));
 	}
+	if (reason == SSL_R_WRONG_VERSION_NUMBER ||
+	    reason == SSL_R_UNSUPPORTED_PROTOCOL ||
+	    reason == SSL_R_HTTP_REQUEST) {
+		ERR_clear_error();
+		return pl_err_set(err, EPROTONOSUPPORT, "it does not speak TLS "
+				  "1.3; is carrier.security the same there?");
+	}
 	if (t->set->n_psk && reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM) {
 		ERR_clear_error();
 		return pl_err_set(err, EKEYREJECTED, "it does not have a "

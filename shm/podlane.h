@@ -51,7 +51,7 @@ struct pl_err {
 
 #define PL_NAME_BYTES 64	/* service and region names, with the NUL */
 #define PL_ADDR_BYTES 48	/* a pod address as text, with the NUL */
-#define PL_PATH_BYTES 16	/* "shm", "tcp" or "verbs", with the NUL */
+#define PL_PATH_BYTES 16	/* "shm", "tcp+tls", "verbs", with the NUL */
 
 #define PL_RING_DEFAULT (1u << 20)	/* bytes of a lane's ring, each way */
 #define PL_RING_MIN (1u << 16)

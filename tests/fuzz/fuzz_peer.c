@@ -43,6 +43,7 @@ static int fake_create(const struct pl_carrier_config *cfg,
 {
 	(void)err;
 	fake.base.ops = &pl_carrier_tcp;
+	fake.base.path = "tcp";
 	fake.cb = cfg->cb;
 	fake.arg = cfg->arg;
 	fake.peer.carrier = &fake.base;
@@ -399,6 +400,7 @@ static void node_start(void)
 					      .broker = agent.broker,
 					      .node = "node1",
 					      .carrier = "tcp",
+					      .security = { PL_SECURITY_NONE },
 					      .registry = &registry };
 	struct pl_err err = { 0 };
 

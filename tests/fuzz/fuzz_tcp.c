@@ -65,6 +65,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct pl_carrier_config cfg = {
 		.node = "a",
+		.security = { .kind = PL_SECURITY_NONE },
 		.cb = { admit, up, down, message, notify },
 	};
 	struct pl_err err = { 0 };
@@ -90,6 +91,7 @@ static int incoming(void)
 	c = pl_tcp_conn_new(t, fds[0]);
 	HOLDS(c);
 	c->phase = PL_TCP_HELLO;
+	c->since_ns = pl_now_ns();
 	DL_APPEND(t->pending, c);
 	t->n_pending++;
 	HOLDS(event_add(c->ev_read, NULL) == 0);

@@ -40,7 +40,8 @@ check "bad log level" with_config '{"logLevel":"x"}' 1 "not 'x'"
 check "overlay without nodes" with_config '{"overlay":{"type":"vxlan"}}' 1 \
 	"needs registry.file"
 check "no registry there" with_config \
-	'{"registry":{"file":"/nonexistent"},"stateDir":"/tmp"}' 1 "/nonexistent"
+	'{"registry":{"file":"/nonexistent"},"stateDir":"/tmp",
+	"carrier":{"security":"none"}}' 1 "/nonexistent"
 check "bad run directory" says 1 "cannot" "$A" --config "$T/n1/agent.json" \
 	--run-dir /proc/nowhere --node node1
 

@@ -36,8 +36,10 @@ host_config() {
 	mkdir -p "$T/etc"
 	echo '{"nodes":[{"name":"node1","address":"10.99.0.1","podCIDRs":["10.88.1.0/24"]}]}' \
 		>"$T/etc/nodes.json"
-	echo "{\"registry\":{\"file\":\"$T/etc/nodes.json\"},\"cni\":$1}" \
-		>"$T/etc/podlane.json"
+	cat >"$T/etc/podlane.json" <<-EOF
+	{"registry":{"file":"$T/etc/nodes.json"},"cni":$1,
+	 "carrier":{"security":"none"}}
+	EOF
 }
 install() {
 	box "$O/daemonset/podlaned" install --config "$T/etc/podlane.json" \

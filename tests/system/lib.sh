@@ -8,6 +8,7 @@
 #   node_add N        node N: namespace ${NODE[N]} (pid), address 10.99.0.N on
 #                     link "u" of a bridge between the nodes (MTU 1500)
 #   agent_config N    writes $T/nN/agent.json; pods of node N: 10.88.N.0/24
+#   CARRIER=JSON      before agent_config: the carrier's section, where @N is N
 #   NODE_NAME[N]=NAME   before agent_config: the node's name, not nodeN
 #   agent_start N     starts podlaned in node N, waits until it serves;
 #                     AGENT_WITH: a command before it
@@ -111,7 +112,7 @@ node_add() {
 	in_ns "$PID" ip link set u up
 }
 agent_config() {
-	local n=$1 m
+	local n=$1 m carrier=${CARRIER:-'{"security":"none"}'}
 	{
 		echo '{"nodes":['
 		for m in "${!NODE[@]}"; do
@@ -120,7 +121,8 @@ agent_config() {
 		echo ']}'
 	} >"$T/nodes.json"
 	cat >"$T/n$n/agent.json" <<-EOF
-	{"registry":{"file":"$T/nodes.json"},"stateDir":"$T/n$n/state"}
+	{"registry":{"file":"$T/nodes.json"},"stateDir":"$T/n$n/state",
+	 "carrier":${carrier//@N/$n}}
 	EOF
 }
 agent_ready() { ctl "$1" status; }

@@ -68,6 +68,7 @@ struct pl_broker {
 	struct pl_remote *remote;
 	struct pl_registry reg;
 	struct pl_node nodes[2];
+	uint32_t order[2];		/* by address */
 	uint64_t last_id;
 	uint64_t ended[64];		/* ids of pl_broker_lane_ended */
 	unsigned int n_ended;
@@ -213,12 +214,21 @@ static inline void node_start(struct nodes *n, struct pl_broker *b,
 					.broker = b,
 					.node = name,
 					.carrier = "tcp",
+					.security = { PL_SECURITY_NONE },
 					.resume_ms = b->resume_ms,
 					.registry = &b->reg };
 	struct pl_err err = { 0 };
 
 	if (pl_remote_create(&cfg, &b->remote, &err) < 0)
 		fail_msg("%s", err.msg);
+}
+
+static inline void broker_registry(struct pl_broker *b)
+{
+	b->order[1] = 1;
+	b->reg = (struct pl_registry){ .nodes = b->nodes,
+				       .n = 2,
+				       .by_addr = b->order };
 }
 
 static inline void nodes_init(struct nodes *n)
@@ -235,8 +245,8 @@ static inline void nodes_init(struct nodes *n)
 	n->base = event_base_new();
 	memcpy(n->a.nodes, node, sizeof(node));
 	memcpy(n->b.nodes, node, sizeof(node));
-	n->a.reg = (struct pl_registry){ .nodes = n->a.nodes, .n = 2 };
-	n->b.reg = (struct pl_registry){ .nodes = n->b.nodes, .n = 2 };
+	broker_registry(&n->a);
+	broker_registry(&n->b);
 	node_start(n, &n->a, "node-a");
 	node_start(n, &n->b, "node-b");
 }

@@ -136,7 +136,13 @@ static void conf_defaults(void **state)
 	assert_string_equal(c->carrier, "tcp");
 	assert_int_equal(c->port, 0);
 	assert_true(c->limits.lanes > 0 && c->limits.bytes > 0);
-	assert_int_equal(load("{\"registry\":{\"file\":\"/r\"}}", c, &err), 0);
+	assert_int_equal(c->security, PL_SECURITY_UNSET);
+	assert_true(c->encrypt);
+	assert_int_equal(load("{\"registry\":{}}", c, &err), 0);
+	assert_int_equal(load("{\"registry\":{\"file\":\"/r\"},"
+			      "\"carrier\":{\"security\":\"none\"}}", c, &err),
+			 0);
+	assert_int_equal(c->security, PL_SECURITY_NONE);
 	assert_int_equal(c->overlay.type, PL_OVERLAY_VXLAN);
 	test_free(c);
 }
@@ -152,6 +158,9 @@ static void conf_all(void **state)
 			      "\"stateDir\":\"/s\",\"logLevel\":\"debug\","
 			      "\"overlay\":{\"type\":\"vxlan\",\"vni\":7},"
 			      "\"carrier\":{\"type\":\"tcp\",\"port\":99,"
+			      "\"security\":\"tls\",\"encrypt\":false,"
+			      "\"ca\":\"/ca\",\"cert\":\"/cert\","
+			      "\"key\":\"/key\","
 			      "\"connections\":3,\"peerTimeout\":1.5},"
 			      "\"limits\":{\"connections\":1,\"listeners\":2,"
 			      "\"lanes\":3,\"regions\":4,"
@@ -164,6 +173,11 @@ static void conf_all(void **state)
 	assert_int_equal(c->overlay.vni, 7);
 	assert_int_equal(c->port, 99);
 	assert_int_equal(c->connections, 3);
+	assert_int_equal(c->security, PL_SECURITY_TLS);
+	assert_false(c->encrypt);
+	assert_string_equal(c->ca, "/ca");
+	assert_string_equal(c->cert, "/cert");
+	assert_string_equal(c->key, "/key");
 	assert_int_equal(c->limits.connections, 1);
 	assert_int_equal(c->limits.listeners, 2);
 	assert_int_equal(c->limits.lanes, 3);
@@ -175,6 +189,7 @@ static void conf_all(void **state)
 	test_free(c);
 }
 
+#define SECURITY(text) "{\"carrier\":{\"security\":" text "}}"
 static void conf_wrong(void **state)
 {
 	static const struct {
@@ -193,6 +208,26 @@ static void conf_wrong(void **state)
 		{ "{\"carrier\":{\"port\":0}}", "carrier.port" },
 		{ "{\"carrier\":{\"port\":1.5}}", "1.5" },
 		{ "{\"carrier\":{\"connections\":65}}", "65" },
+		{ "{\"registry\":{\"file\":\"/r\"}}",
+		  "carrier.security is missing: how do agents know" },
+		{ SECURITY("\"x\""), "\"tls\", \"psk\" or \"none\", not 'x'" },
+		{ SECURITY("1"), "carrier.security must be" },
+		{ SECURITY("\"psk\""), "\"psk\" needs carrier.key: the path" },
+		{ SECURITY("\"tls\",\"cert\":\"/c\",\"key\":\"/k\""),
+		  "needs carrier.ca: the path of certificates of the" },
+		{ SECURITY("\"tls\",\"ca\":\"/c\",\"key\":\"/k\""),
+		  "needs carrier.cert: the path of this node's" },
+		{ SECURITY("\"tls\",\"ca\":\"/c\",\"cert\":\"/c\""),
+		  "needs carrier.key" },
+		{ SECURITY("\"psk\",\"key\":\"k\""), "not 'k'" },
+		{ SECURITY("\"psk\",\"key\":\"/k\",\"ca\":\"/c\""),
+		  "carrier.ca has no use with carrier.security \"psk\"" },
+		{ SECURITY("\"none\",\"key\":\"/k\""),
+		  "carrier.key has no use with carrier.security \"none\"" },
+		{ SECURITY("\"none\",\"encrypt\":true"),
+		  "carrier.encrypt has no use" },
+		{ SECURITY("\"psk\",\"key\":\"/k\",\"encrypt\":1"),
+		  "carrier.encrypt must be true or false" },
 		{ "{\"limits\":{\"connections\":0}}", "limits.connections" },
 		{ "{\"limits\":{\"lanes\":\"1\"}}", "limits.lanes" },
 		{ "{\"limits\":{\"bytes\":-1}}", "limits.bytes" },
