@@ -157,7 +157,8 @@ static int add_range(struct parse *p, const cJSON *obj, const char *where)
 	char a[PL_PREFIX_STRLEN], b[PL_PREFIX_STRLEN];
 
 	if (cfg->n_ranges == PL_IPAM_MAX_RANGES)
-		return pl_err_set(p->err, EINVAL, "%s: more than %d ranges",
+		return pl_err_set(p->err, EINVAL, "%s: there are more than %d "
+				  "ranges in all sets; join neighbouring ones",
 				  where, PL_IPAM_MAX_RANGES);
 	snprintf(p->label[cfg->n_ranges], LABEL_BYTES, "%s", where);
 	if (read_range(p, obj, where, r) < 0)
@@ -190,7 +191,9 @@ static int add_range(struct parse *p, const cJSON *obj, const char *where)
 static int end_set(struct parse *p, const char *where)
 {
 	if (p->cfg->n_sets == PL_IPAM_MAX_SETS)
-		return pl_err_set(p->err, EINVAL, "%s: more than %d range sets",
+		return pl_err_set(p->err, EINVAL, "%s: there are more than %d "
+				  "range sets, each of which gives a pod one more "
+				  "address; put ranges to choose from into one set",
 				  where, PL_IPAM_MAX_SETS);
 	p->cfg->n_sets++;
 	return 0;

@@ -264,6 +264,37 @@ static int keep_all(struct pl_rules_tags *tags, void *arg, struct pl_err *err)
 	return rc;
 }
 
+static int list_one(const struct pl_attach *at, void *arg)
+{
+	cJSON *e = cJSON_CreateObject();
+
+	if (!cJSON_AddStringToObject(e, "containerID", at->id) ||
+	    !cJSON_AddStringToObject(e, "ifname", at->ifname) ||
+	    !cJSON_AddItemToArray(arg, e)) {
+		cJSON_Delete(e);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/*
+ * What is valid, and what has a record all the same: it is being made, or could
+ * not be undone, so its address is not free. NULL: out of memory.
+ */
+static cJSON *list_kept(const struct gc *gc)
+{
+	cJSON *list = gc->valid ? cJSON_Duplicate(gc->valid, true) :
+				  cJSON_CreateArray();
+
+	/* That records can't be read has been told. */
+	if (list && pl_record_each(gc->c->conf.state_dir, gc->c->conf.name,
+				   list_one, list, NULL) == -ENOMEM) {
+		cJSON_Delete(list);
+		list = NULL;
+	}
+	return list;
+}
+
 static int gc_agent(const struct pl_call *c, const cJSON *valid,
 		    struct pl_err *err)
 {
@@ -278,6 +309,7 @@ static int gc_agent(const struct pl_call *c, const cJSON *valid,
 int pl_cmd_gc(struct pl_call *c, struct pl_err *err)
 {
 	struct gc gc = { .c = c, .err = err };
+	pl_auto_json *kept = NULL;
 	struct pl_err why;
 
 	if (pl_cni_gc_valid(c->conf.json, &gc.valid, err) < 0)
@@ -287,9 +319,12 @@ int pl_cmd_gc(struct pl_call *c, struct pl_err *err)
 		note(&gc, &why);
 	if (pl_rules_gc(c->conf.name, keep_all, &gc, &why) < 0)
 		note(&gc, &why);
-	if (pl_address_gc(c, gc.valid, &why) < 0)
+	kept = list_kept(&gc);
+	if (!kept)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	if (pl_address_gc(c, kept, &why) < 0)
 		note(&gc, &why);
-	if (gc_agent(c, gc.valid, &why) < 0)
+	if (gc_agent(c, kept, &why) < 0)
 		note(&gc, &why);
 	return gc.failed ? -err->code : 0;
 }

@@ -77,7 +77,31 @@ static bool all_zero(const struct pl_addr *a)
 	return !memcmp(a->bytes, zero, sizeof(zero));
 }
 
-static int read_mapping(const cJSON *e, struct mapping *m, struct pl_err *err)
+static bool is_loopback(const struct pl_addr *a)
+{
+	return a->family == AF_INET && a->bytes[0] == 127;
+}
+
+/* What no packet could ever come by. */
+static int check_ip(const struct pl_conf *c, const struct mapping *m,
+		    const char *text, struct pl_err *err)
+{
+	static const struct pl_addr loopback6 = { .family = AF_INET6,
+						  .bytes = { [15] = 1 } };
+
+	if (pl_addr_equal(&m->ip, &loopback6))
+		return pl_err_set(err, EINVAL, WHERE ".hostIP ::1: Linux lets "
+				  "nothing leave for a pod that was sent to it; "
+				  "say 127.0.0.1 or another address");
+	if (is_loopback(&m->ip) && !c->snat)
+		return pl_err_set(err, EINVAL, WHERE ".hostIP %s: without snat "
+				  "a pod could not answer; remove \"snat\": "
+				  "false or this mapping", text);
+	return 0;
+}
+
+static int read_mapping(const struct pl_conf *c, const cJSON *e,
+			struct mapping *m, struct pl_err *err)
 {
 	int64_t host = 0, pod = 0;
 	const char *ip = "";
@@ -100,7 +124,7 @@ static int read_mapping(const cJSON *e, struct mapping *m, struct pl_err *err)
 	m->host = (uint16_t)host;
 	m->pod = (uint16_t)pod;
 	m->any_ip = all_zero(&m->ip);
-	return 0;
+	return check_ip(c, m, ip, err);
 }
 
 int pl_portmap_check(const struct pl_conf *c, struct pl_err *err)
@@ -113,7 +137,7 @@ int pl_portmap_check(const struct pl_conf *c, struct pl_err *err)
 			       err) < 0))
 		return -EINVAL;
 	cJSON_ArrayForEach(e, list) {
-		if (read_mapping(e, &m, err) < 0)
+		if (read_mapping(c, e, &m, err) < 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -184,20 +208,27 @@ static int add_backs(const struct pl_conf *c, const struct ports *ports,
 			     pl_addr_str(&pod->addr, ip), verdict, err);
 }
 
-static int add_mapping(const struct mapping *m, const struct pl_addr *pod,
-		       struct ports *ports, struct pl_rules *r,
-		       struct pl_err *err)
+static int add_mapping(const struct pl_conf *c, const struct mapping *m,
+		       const struct pl_addr *pod, struct ports *ports,
+		       struct pl_rules *r, struct pl_err *err)
 {
 	struct pl_port p = { .ip = m->ip, .any_ip = m->any_ip,
 			     .proto = (uint8_t)protos[m->proto].number,
 			     .number = m->host };
 	char to[INET6_ADDRSTRLEN], key[PL_PORT_STRLEN], data[80];
+	int rc = 0;
 
 	p.ip.family = pod->family;
 	ports->bits[m->proto][m->host / 8] |= (uint8_t)(1u << m->host % 8);
 	snprintf(data, sizeof(data), "%s . %d", pl_addr_str(pod, to), m->pod);
-	return pl_rules_elem(r, PL_RULES_PORTS, pl_port_map(&p),
-			     pl_port_key(&p, key), data, err);
+	pl_port_key(&p, key);
+	if (p.any_ip && !c->snat && pod->family == AF_INET)
+		rc = pl_rules_elem(r, PL_RULES_PORTS, "nolocal", key, NULL,
+				   err);
+	if (rc < 0)
+		return rc;
+	return pl_rules_elem(r, PL_RULES_PORTS, pl_port_map(&p), key, data,
+			     err);
 }
 
 /* The pod's address of one family, with all that leads to it. */
@@ -210,12 +241,12 @@ static int map_to(const struct pl_conf *c, const struct pl_prefix *pod,
 	int rc, n = 0;
 
 	cJSON_ArrayForEach(e, list) {
-		rc = read_mapping(e, &m, err);
+		rc = read_mapping(c, e, &m, err);
 		if (rc < 0)
 			return rc;
 		if (m.ip.family && m.ip.family != pod->addr.family)
 			continue;
-		rc = add_mapping(&m, &pod->addr, &ports, r, err);
+		rc = add_mapping(c, &m, &pod->addr, &ports, r, err);
 		if (rc < 0)
 			return rc;
 		n++;

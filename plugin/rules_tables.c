@@ -30,7 +30,8 @@ static const char masq[] =
  * were sent to it here. Nobody on the wire may say 127.0.0.1, nor that it is
  * that: the interfaces of localnet route it, so that the node's own packets to
  * it can be sent to a pod.
- * Linux can't do that with ::1, so those are not sent anywhere either.
+ * Linux can't do that with ::1, so those are not sent anywhere either, nor what
+ * is said to 127.0.0.1 and a port of nolocal, whose pod does not want snat.
  *
  * Data of two parts, "meta l4proto" and "th dport" together serve all protocols
  * that have ports; Linux 5.6, nft 0.9.4.
@@ -49,6 +50,7 @@ static const char ports[] =
 	"add map " PORTS " back4 { type ipv4_addr : verdict; }\n"
 	"add map " PORTS " back6 { type ipv6_addr : verdict; }\n"
 	"add set " PORTS " localnet { type iface_index; }\n"
+	"add set " PORTS " nolocal { type inet_proto . inet_service; }\n"
 	"add chain " PORTS " hostports\n"
 	"flush chain " PORTS " hostports\n"
 	"add rule " PORTS " hostports dnat ip to "
@@ -66,6 +68,10 @@ static const char ports[] =
 	"add chain " PORTS " output { type nat hook output priority -100; }\n"
 	"flush chain " PORTS " output\n"
 	"add rule " PORTS " output ip6 daddr ::1 return\n"
+	"add rule " PORTS " output ip daddr 127.0.0.0/8 dnat ip to "
+	"ip daddr . meta l4proto . th dport map @hostport4\n"
+	"add rule " PORTS " output ip daddr 127.0.0.0/8 "
+	"meta l4proto . th dport @nolocal return\n"
 	"add rule " PORTS " output fib daddr type local jump hostports\n"
 	"add chain " PORTS " postrouting "
 	"{ type nat hook postrouting priority 100; }\n"

@@ -3,10 +3,12 @@
  * tests
  *
  *   fake_agent SOCKET LOG [--mtu N] [--refuse OP] [--die OP]
+ *                          [--stop OP]
  *
  * It says yes to every request, and appends each of them to LOG as it came
  * (with " fd" behind it when a descriptor came along). --refuse: no to OP;
- * --die: exits when OP comes.
+ * --die: exits when OP comes. --stop: stops itself then (SIGSTOP), and answers
+ * when it is told to go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +36,7 @@ struct client {
 
 struct fake {
 	int listener, log;
-	const char *mtu, *refuse, *die;
+	const char *mtu, *refuse, *die, *stop;
 	struct client *clients;		/* fd -1: free */
 };
 
@@ -50,6 +52,8 @@ static void answer(const struct fake *f, struct client *c)
 		c->passed ? " fd" : "");
 	if (f->die && !strcmp(op, f->die))
 		_exit(0);
+	if (f->stop && !strcmp(op, f->stop))
+		raise(SIGSTOP);
 	if (f->refuse && !strcmp(op, f->refuse))
 		snprintf(text, sizeof(text), "{\"ok\":false,\"code\":28,"
 			 "\"msg\":\"told to refuse\",\"retry\":false}\n");
@@ -146,6 +150,8 @@ int main(int argc, char **argv)
 			f.refuse = argv[i + 1];
 		else if (!strcmp(argv[i], "--die"))
 			f.die = argv[i + 1];
+		else if (!strcmp(argv[i], "--stop"))
+			f.stop = argv[i + 1];
 	}
 	if (argc < 3) {
 		fprintf(stderr, "usage: fake_agent SOCKET LOG [OPTION]\n");

@@ -276,6 +276,29 @@ check many-work seen_as 192.0.2.1 "${crowd[9]}" tcp 192.0.2.2 8000
 check many-del each 'pl DEL "" "p$i"'
 check many-clean only_others
 
+# GC while an ADD is under way, which waits for the agent: it says so, and
+# takes nothing of it away.
+fake_stop
+fake_start --stop add
+pl ADD "$A" made eth0 "$all" >"$T/o" 2>&1 &
+MADE=$!
+stopped() { grep -q '^State:	T' "/proc/$FAKE/status"; }
+wait_for 10 stopped
+made_rules() { rules | grep -q 'net/made/eth0"'; }
+wait_for 10 made_rules
+check gc-while-made says 1 'another process works on this attachment' \
+	gc ".agentSocket = \"$T/none\" | .agentPolicy = \"optional\" |
+		$valid = []"
+kill -CONT "$FAKE"
+wait "$MADE"
+check gc-spares-made eval 'reaches "$A" 10.77.0.1 &&
+	prev "$(cat "$T/o")" made'
+check gc-spares-address [ "$(addresses | wc -l)" = 1 ]
+pl DEL "" made
+check gc-made-clean only_others
+fake_stop
+fake_start
+
 # Fault 7: killed at any moment, then DEL, GC or ADD again.
 net "$all" >"$T/conf"
 killed() {

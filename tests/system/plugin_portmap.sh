@@ -218,11 +218,31 @@ check localnet-of-others-stays eval '! is_closed'
 localnet 0
 
 # snat, masqAll, promiscMode.
-pl ADD "$A" a eth0 "$ports | .snat = false" >/dev/null
+plain=$(maps "8080 80 tcp" "8080 80 udp" "8081 80 tcp 192.0.2.1")
+RES=$(pl ADD "$A" a eth0 "$plain | .snat = false")
 check no-snat-outside seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
 check no-snat-localnet is_closed
 check no-snat-rules eval '! rules | grep masquerade'
+# Nothing could come back from the pod, so nothing is sent there.
+check no-snat-localhost refuses "$N" tcp 127.0.0.1 8080
+check no-snat-node seen_as 192.0.2.1 "$N" tcp 192.0.2.1 8080
+check no-snat-localhost-of-another eval 'pl ADD "$B" l eth1 \
+	"$(maps "8080 8000 tcp 127.0.0.1")" >/dev/null && serve "$B" 8000 &&
+	seen_as 10.77.0.1 "$N" tcp 127.0.0.1 8080; rc=$?
+	kill "$SERVER"; pl DEL "" l eth1 && [ $rc = 0 ]'
+no_snat_check() {
+	pl CHECK "$A" a eth0 "$plain | .snat = false | .prevResult = $RES"
+}
+check no-snat-check no_snat_check
+check no-snat-check-finds eval 'host nft delete element $ports_table nolocal \
+	"{ tcp . 8080 }" && code 104 no_snat_check'
 pl DEL "" a
+check no-snat-no-table no_rules
+check no-snat-hostip code 7 pl ADD "$A" a eth0 "$ports | .snat = false"
+check no-snat-hostip-says eval 'pl ADD "$A" a eth0 "$ports | .snat = false" |
+	grep -q "hostIP 127.0.0.1: without snat"'
+check hostip-loopback-6 code 7 pl ADD "$A" a eth0 "$(maps "80 80 tcp ::1")"
+check refused-clean no_rules
 pl ADD "$A" a eth0 "$ports | .masqAll = true" >/dev/null
 check masq-all seen_as 10.77.0.1 "$OUTSIDE" tcp 192.0.2.1 8080
 pl DEL "" a

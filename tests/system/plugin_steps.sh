@@ -9,6 +9,10 @@ ns_add && A=$PID
 ns_add && B=$PID
 # All that makes something: addresses, a bridge, a pair, rules, an ifb device.
 net '.ipam.ranges += [[{"subnet":"fd77::/64"}]] | .ipMasq = true |
+	.macspoofchk = true | .runtimeConfig.portMappings = [
+	{"hostPort":8080,"containerPort":80},
+	{"hostPort":8081,"containerPort":80,"hostIP":"127.0.0.1"},
+	{"hostPort":8080,"containerPort":80,"protocol":"udp"}] |
 	.runtimeConfig.bandwidth = {"ingressRate":8000000,
 	"ingressBurst":800000,"egressRate":8000000,"egressBurst":800000}' \
 	>"$T/conf"
@@ -17,7 +21,7 @@ if host ip link add probe type ifb 2>/dev/null; then
 	host ip link del probe
 else
 	skip ifb "this kernel has no ifb devices"
-	jq -c 'del(.runtimeConfig)' "$T/conf" >"$T/c" && mv "$T/c" "$T/conf"
+	jq -c 'del(.runtimeConfig.bandwidth)' "$T/conf" >"$T/c" && mv "$T/c" "$T/conf"
 fi
 run() { # COMMAND PID CID [PROGRAM...]
 	in_ns "${NODE[1]}" env CNI_COMMAND="$1" CNI_CONTAINERID="$3" \
@@ -28,14 +32,16 @@ again() { run "$@" <"$T/conf" >"$T/o" 2>"$T/e" || { cat "$T/o" "$T/e"; false; };
 gc() { run GC "" x <"$T/gc" || { cat "$T/e"; false; }; }
 nothing() {
 	clean && empty_pod "$A" && empty_pod "$B" &&
-		[ -z "$(host nft list ruleset)" ]
+		[ -z "$(host nft list ruleset)" ] && ! host cat \
+		/proc/sys/net/ipv4/conf/br0/route_localnet 2>&1 | grep -v 0
 }
 # What comes after the death of ADD: DEL, GC, or ADD of it and of another pod.
 after_add() {
 	case $1 in
 	0) again DEL "" k;;
 	1) gc;;
-	2) again ADD "$B" other && reaches "$B" 10.77.0.1 || return
+	2) sed 's/"hostPort":80/"hostPort":90/g' "$T/conf" |
+		run ADD "$B" other >"$T/o" 2>"$T/e" && reaches "$B" 10.77.0.1 || return
 	   run ADD "$A" k <"$T/conf" >"$T/o" 2>"$T/e" &&
 		reaches "$A" 10.77.0.1 || grep -q '"code":	103' "$T/o" ||
 		{ cat "$T/o"; return 1; }
