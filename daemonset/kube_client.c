@@ -78,6 +78,18 @@ static int collect(struct pl_kube_request *r, const char *data, size_t len)
 	return 0;
 }
 
+/* The empty line after the headers, also of answers such as 100. */
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+	struct pl_kube_request *r = arg;
+	long status = 0;
+
+	curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (r->call.begin && size * n == 2 && *line == '\r' && status / 100 == 2)
+		r->call.begin(r->call.arg);
+	return size * n;
+}
+
 static size_t on_data(char *data, size_t size, size_t n, void *arg)
 {
 	struct pl_kube_request *r = arg;
@@ -179,12 +191,13 @@ static int add_headers(struct pl_kube_request *r, struct pl_err *err)
 	return rc < 0 ? pl_err_set(err, -rc, "out of memory") : 0;
 }
 
-static int set_up(struct pl_kube_request *r, struct pl_err *err)
+static int set_up(struct pl_kube_request *r, const struct pl_kube_call *call,
+		  struct pl_err *err)
 {
 	CURL *e = r->easy = curl_easy_init();
 
 	if (!e || asprintf(&r->url, "%s%s", r->kube->conf.server,
-			   r->call.path) < 0) {
+			   call->path) < 0) {
 		r->url = NULL;
 		return pl_err_set(err, ENOMEM, "out of memory");
 	}
@@ -193,9 +206,11 @@ static int set_up(struct pl_kube_request *r, struct pl_err *err)
 	curl_easy_setopt(e, CURLOPT_URL, r->url);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, "podlaned/" PL_VERSION);
 	curl_easy_setopt(e, CURLOPT_TIMEOUT, (long)r->call.timeout_s);
-	if (r->call.type)
-		curl_easy_setopt(e, CURLOPT_COPYPOSTFIELDS, r->call.body);
-	curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->call.method);
+	if (call->type)
+		curl_easy_setopt(e, CURLOPT_COPYPOSTFIELDS, call->body);
+	curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, call->method);
+	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(e, CURLOPT_HEADERDATA, r);
 	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, r->why);
@@ -213,8 +228,9 @@ int pl_kube_start(struct pl_kube *k, const struct pl_kube_call *call,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	r->kube = k;
 	r->call = *call;
+	r->call.path = r->call.body = NULL;
 	LIST_INSERT_HEAD(&k->requests, r, of_kube);
-	rc = set_up(r, err);
+	rc = set_up(r, call, err);
 	curl_easy_setopt(r->easy, CURLOPT_HTTPHEADER, r->headers);
 	if (rc == 0 && curl_multi_add_handle(k->multi, r->easy) != CURLM_OK)
 		rc = pl_err_set(err, ENOMEM, "out of memory");
@@ -251,8 +267,9 @@ static void refused(struct pl_kube_request *r, struct pl_kube_answer *a)
 		cJSON_GetObjectItemCaseSensitive(s, "message"));
 
 	a->rc = pl_err_set(&r->err, code_of(a->status), "%s %.200s: HTTP "
-			   "status %d%s%.400s", r->call.method, r->call.path,
-			   a->status, m ? ": " : "", m ? m : "");
+			   "status %d%s%.400s", r->call.method,
+			   r->url + strlen(r->kube->conf.server), a->status,
+			   m ? ": " : "", m ? m : "");
 }
 
 static void failed(struct pl_kube_request *r, CURLcode code,

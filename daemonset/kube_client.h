@@ -44,6 +44,8 @@ struct pl_kube_answer {
 	size_t len;
 };
 
+/* An answer of 2xx begins. */
+typedef void pl_kube_begin_fn(void *arg);
 /* Part of an answer of 2xx; < 0 ends the request with that. */
 typedef int pl_kube_data_fn(const char *data, size_t len, void *arg,
 			    struct pl_err *err);
@@ -51,11 +53,12 @@ typedef int pl_kube_data_fn(const char *data, size_t len, void *arg,
 typedef void pl_kube_done_fn(const struct pl_kube_answer *a, void *arg);
 
 struct pl_kube_call {
-	const char *method;		/* "GET", "PATCH" */
+	const char *method;		/* "GET", "PATCH"; outlives it */
 	const char *path;		/* from the /, with its query */
-	const char *type;		/* of the body; NULL: there is none */
+	const char *type;		/* of the body, outlives it; or NULL */
 	const char *body;
 	int timeout_s;			/* all of it; 0: as long as it takes */
+	pl_kube_begin_fn *begin;	/* may be NULL */
 	pl_kube_data_fn *data;		/* NULL: collect it */
 	pl_kube_done_fn *done;
 	void *arg;

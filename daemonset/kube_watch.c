@@ -76,6 +76,13 @@ void pl_backoff_reset(struct pl_backoff *b)
 	b->failures = 0;
 }
 
+static void clear_problem(struct pl_kube_watch *w)
+{
+	if (w->problem.code)
+		pl_info("%s: the API server answers", w->what);
+	pl_err_clear(&w->problem);
+}
+
 /* --- objects -------------------------------------------------------------- */
 
 static const cJSON *get(const cJSON *o, const char *key)
@@ -166,6 +173,15 @@ static int on_value(enum pl_json_part part, const cJSON *v, void *arg,
 	}
 }
 
+/* A watch says nothing for a while, and is good all the same. */
+static void on_begin(void *arg)
+{
+	struct pl_kube_watch *w = arg;
+
+	if (!w->is_listing)
+		clear_problem(w);
+}
+
 static int on_data(const char *data, size_t len, void *arg, struct pl_err *err)
 {
 	struct pl_kube_watch *w = arg;
@@ -184,9 +200,7 @@ static void wait_ms(struct pl_kube_watch *w, int ms)
 
 static void good(struct pl_kube_watch *w)
 {
-	if (w->problem.code)
-		pl_info("%s: the API server answers again", w->what);
-	pl_err_clear(&w->problem);
+	clear_problem(w);
 	pl_backoff_reset(&w->backoff);
 }
 
@@ -337,6 +351,7 @@ static int ask(struct pl_kube_watch *w, struct pl_err *err)
 		.path = path,
 		.timeout_s = w->is_listing ? LIST_TIMEOUT_S :
 					     seconds + WATCH_EXTRA_S,
+		.begin = on_begin,
 		.data = on_data,
 		.done = on_done,
 		.arg = w,
