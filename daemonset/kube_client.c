@@ -85,7 +85,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
 	long status = 0;
 
 	curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (r->call.begin && size * n == 2 && *line == '\r' && status / 100 == 2)
+	if (r->call.begin && size * n == 2 && *line == '\r' &&
+	    status / 100 == 2)
 		r->call.begin(r->call.arg);
 	return size * n;
 }

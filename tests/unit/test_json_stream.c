@@ -183,7 +183,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values),     cmocka_unit_test(lists),
 		cmocka_unit_test(unfinished), cmocka_unit_test(wrong),
-		cmocka_unit_test(many),	      cmocka_unit_test(the_reader_fails),
+		cmocka_unit_test(many),
+		cmocka_unit_test(the_reader_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
