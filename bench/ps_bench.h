@@ -21,17 +21,26 @@ struct ps_bench {
 	struct ps_machine machine;
 	struct ps_progress progress;
 	struct ps_cluster cluster;
-	struct ps_pod *worker[PS_WORKERS_MAX];
-	/* By placement: on the workers' node, on the other one. */
-	struct ps_pod *server[2][PS_SERVERS_MAX];
+	/* By node. Pods that no placement needs are NULL. */
+	struct ps_pod *worker[PS_NODES][PS_WORKERS_MAX];
+	struct ps_pod *server[PS_NODES][PS_SERVERS_MAX];
 };
 
 /* What is run: a model's gradients, from here to there, over that. */
 struct ps_case {
 	const struct ps_model *model;
 	enum ps_placement placement;
+	enum ps_strategy strategy;
 	enum ps_transport transport;
 };
+
+/* Where a role is in a placement. */
+struct ps_pod *ps_pod_of_worker(const struct ps_bench *b, enum ps_placement p,
+				unsigned int rank);
+struct ps_pod *ps_pod_of_server(const struct ps_bench *b, enum ps_placement p,
+				unsigned int rank);
+/* The node, from 0, of rank `rank` of n that are spread over all of them. */
+unsigned int ps_spread(unsigned int rank, unsigned int n);
 
 /* What one run gave. */
 struct ps_run {
@@ -45,11 +54,6 @@ struct ps_run {
 	uint64_t checksum;		/* of the parameters at the end */
 	struct ps_limits limits;	/* just before it */
 };
-
-static inline unsigned int ps_placement_index(enum ps_placement p)
-{
-	return p == PS_CROSS_NODE;
-}
 
 /* Servers and workers in their pods, from start to end. */
 int ps_run_case(struct ps_bench *b, const struct ps_case *c,

@@ -82,6 +82,14 @@ int ps_cluster_save(const struct ps_cluster *c, const char *name,
 
 /* --- links --- */
 
+const char *ps_cluster_node_addr(unsigned int node)
+{
+	static const char *const addrs[PS_NODES] = { "10.99.0.1",
+						     "10.99.0.2" };
+
+	return addrs[node - 1];
+}
+
 /* lo up, and the address of node n (from 1) on u; in the node's namespace. */
 static int configure_links(int ns, unsigned int n, struct pl_err *err)
 {
@@ -93,7 +101,7 @@ static int configure_links(int ns, unsigned int n, struct pl_err *err)
 
 	if (rc < 0)
 		return rc;
-	snprintf(text, sizeof(text), "10.99.0.%u/24", n);
+	snprintf(text, sizeof(text), "%s/24", ps_cluster_node_addr(n));
 	pl_prefix_parse(text, &addr);
 	rc = pl_nl_link_set(&nl, 1, -1, 0, 1, err);
 	if (rc == 0)
@@ -143,8 +151,8 @@ static int write_registry(const struct ps_cluster *c, struct pl_err *err)
 		cJSON_AddItemToArray(nodes, node);
 		snprintf(text, sizeof(text), "node%u", n);
 		cJSON_AddStringToObject(node, "name", text);
-		snprintf(text, sizeof(text), "10.99.0.%u", n);
-		cJSON_AddStringToObject(node, "address", text);
+		cJSON_AddStringToObject(node, "address",
+					ps_cluster_node_addr(n));
 		cidrs = cJSON_AddArrayToObject(node, "podCIDRs");
 		snprintf(text, sizeof(text), "10.88.%u.0/24", n);
 		cJSON_AddItemToArray(cidrs, cJSON_CreateString(text));

@@ -93,6 +93,9 @@ int ps_cluster_carrier(const struct ps_cluster *c, const char *key, char *list,
  */
 int ps_security_check(const char *name, struct pl_err *err);
 
+/* The address of a node (from 1) on the link between them. */
+const char *ps_cluster_node_addr(unsigned int node);
+
 /*
  * ps_children_wait for children in the cluster's pods. An agent that dies ends
  * it, too: lanes would wait for another one. -ECHILD then, and err names the

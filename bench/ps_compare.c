@@ -24,7 +24,19 @@
 
 #define EXIT_USAGE 2
 #define EXIT_SIGNALLED 130
-#define CASES_MAX (PS_MODELS_MAX * 2 * 2)
+#define CASES_MAX (PS_MODELS_MAX * PS_PLACEMENTS * PS_STRATEGIES * \
+		   PS_TRANSPORTS)
+
+/* The order in which they come, and take turns. */
+static const enum ps_placement placements[PS_PLACEMENTS] = {
+	PS_SAME_NODE, PS_CROSS_NODE, PS_SPREAD,
+};
+static const enum ps_strategy strategies[PS_STRATEGIES] = {
+	PS_INDEPENDENT, PS_SERVER, PS_RING,
+};
+static const enum ps_transport transports[PS_TRANSPORTS] = {
+	PS_OVERLAY, PS_HOST, PS_PODLANE,
+};
 
 struct results {
 	struct ps_result r[CASES_MAX];
@@ -78,13 +90,15 @@ static int check_all(struct ps_bench *b, struct pl_err *err)
 
 /* --- the cluster --- */
 
+/* Those of rank from to n. */
 static int add_pods(struct ps_bench *b, unsigned int node, const char *what,
-		    unsigned int n, struct ps_pod **pods, struct pl_err *err)
+		    unsigned int from, unsigned int n, struct ps_pod **pods,
+		    struct pl_err *err)
 {
 	char name[PS_CHILD_NAME];
 	int rc = 0;
 
-	for (unsigned int i = 0; i < n && rc == 0; i++) {
+	for (unsigned int i = from; i < n && rc == 0; i++) {
 		if (ps_watch_interrupted(&b->watch))
 			return pl_err_set(err, EINTR, "interrupted");
 		snprintf(name, sizeof(name), "%s%u-node%u", what, i, node);
@@ -93,6 +107,37 @@ static int add_pods(struct ps_bench *b, unsigned int node, const char *what,
 		if (rc < 0)
 			pl_err_prefix(err, "pod %s", name);
 	}
+	return rc;
+}
+
+/* The first rank that a spread placement has on the second node. */
+static unsigned int first_far(unsigned int n)
+{
+	unsigned int i = 0;
+
+	while (i < n && ps_spread(i, n) == 0)
+		i++;
+	return i;
+}
+
+static int add_all_pods(struct ps_bench *b, struct pl_err *err)
+{
+	const struct ps_opts *o = &b->o;
+	const bool servers = o->strategies & PS_SERVER;
+	int rc = add_pods(b, 1, "worker", 0, o->workers, b->worker[0], err);
+
+	if (rc == 0 && o->placements & PS_SPREAD)
+		rc = add_pods(b, 2, "worker", first_far(o->workers),
+			      o->workers, b->worker[1], err);
+	if (rc == 0 && servers && o->placements & (PS_SAME_NODE | PS_SPREAD))
+		rc = add_pods(b, 1, "server", 0, o->servers, b->server[0],
+			      err);
+	if (rc == 0 && servers && o->placements & PS_CROSS_NODE)
+		rc = add_pods(b, 2, "server", 0, o->servers, b->server[1],
+			      err);
+	else if (rc == 0 && servers && o->placements & PS_SPREAD)
+		rc = add_pods(b, 2, "server", first_far(o->servers),
+			      o->servers, b->server[1], err);
 	return rc;
 }
 
@@ -105,11 +150,7 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 	b->cluster.security = o->security;
 	rc = ps_cluster_init(&b->cluster, o->run_dir, &b->watch, err);
 	if (rc == 0)
-		rc = add_pods(b, 1, "worker", o->workers, b->worker, err);
-	if (rc == 0 && o->placements & PS_SAME_NODE)
-		rc = add_pods(b, 1, "server", o->servers, b->server[0], err);
-	if (rc == 0 && o->placements & PS_CROSS_NODE)
-		rc = add_pods(b, 2, "server", o->servers, b->server[1], err);
+		rc = add_all_pods(b, err);
 	if (rc == 0)
 		rc = ps_cluster_congestion(&b->cluster, b->machine.congestion,
 					   sizeof(b->machine.congestion), err);
@@ -127,11 +168,27 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 
 /* --- the runs --- */
 
+/* What this strategy is run over: without an exchange, the first is as good. */
+static unsigned int transports_of(const struct ps_opts *o, enum ps_strategy s)
+{
+	unsigned int lowest = o->transports & -o->transports;
+
+	return s == PS_INDEPENDENT ? lowest : o->transports;
+}
+
+/* A ring has nobody to be apart from. */
+static bool is_case(const struct ps_opts *o, enum ps_placement p,
+		    enum ps_strategy s)
+{
+	return o->placements & p && o->strategies & s &&
+	       (p != PS_CROSS_NODE || s == PS_SERVER);
+}
+
 /*
  * What a turn of runs is held against is measured just before it, so that
  * whatever else the machine has to do weighs on both.
  */
-static int measure_limits(struct ps_bench *b, enum ps_placement p,
+static int measure_limits(struct ps_bench *b, const struct ps_case *c,
 			  struct ps_limits *l, struct pl_err *err)
 {
 	int rc = 0;
@@ -141,18 +198,19 @@ static int measure_limits(struct ps_bench *b, enum ps_placement p,
 		ps_progress_say(&b->progress, "memory bandwidth");
 		l->memory_bytes_per_s = ps_memory_bandwidth();
 	}
-	if (b->o.transports & PS_OVERLAY) {
+	if (b->o.transports & PS_OVERLAY && c->strategy == PS_SERVER) {
 		ps_progress_say(&b->progress, "plain TCP, %s",
-				ps_placement_name(p));
-		rc = ps_run_raw(b, p, false, &l->raw_one_way, err);
+				ps_placement_name(c->placement));
+		rc = ps_run_raw(b, c->placement, false, &l->raw_one_way, err);
 		if (rc == 0)
-			rc = ps_run_raw(b, p, true, &l->raw_both_ways, err);
+			rc = ps_run_raw(b, c->placement, true,
+					&l->raw_both_ways, err);
 	}
 	ps_progress_step(&b->progress);
 	return rc;
 }
 
-/* Every run of a model ends with the same parameters, whatever carried them. */
+/* Every run of a case ends with the same parameters, whatever carried them. */
 static int check_same(const struct ps_bench *b, const struct ps_run *first,
 		      const struct ps_run *run, struct pl_err *err)
 {
@@ -169,20 +227,20 @@ static int run_turn(struct ps_bench *b, struct ps_case *c, unsigned int i,
 		    struct ps_run *const *runs, const struct ps_run **first,
 		    struct pl_err *err)
 {
-	static const enum ps_transport turn[] = { PS_OVERLAY, PS_PODLANE };
 	struct ps_limits limits;
-	int rc = measure_limits(b, c->placement, &limits, err);
+	int rc = measure_limits(b, c, &limits, err);
 
-	for (unsigned int t = 0; t < PL_ARRAY_SIZE(turn) && rc == 0; t++) {
+	for (unsigned int t = 0; t < PS_TRANSPORTS && rc == 0; t++) {
 		struct ps_run *run = &runs[t][i];
 
-		if (!(b->o.transports & turn[t]))
+		if (!(transports_of(&b->o, c->strategy) & transports[t]))
 			continue;
-		c->transport = turn[t];
-		ps_progress_say(&b->progress, "%s, %s, %s, run %u of %u",
+		c->transport = transports[t];
+		ps_progress_say(&b->progress, "%s, %s, %s, %s, run %u of %u",
 				c->model->name,
 				ps_placement_name(c->placement),
-				ps_transport_name(turn[t]), i + 1,
+				ps_strategy_name(c->strategy),
+				ps_transport_name(c->transport), i + 1,
 				b->o.repeat);
 		rc = ps_run_case(b, c, run, err);
 		run->limits = limits;
@@ -209,34 +267,31 @@ static int run_turns(struct ps_bench *b, struct ps_case *c,
 static int compare_case(struct ps_bench *b, struct ps_case *c, double solo_s,
 			struct results *out, struct pl_err *err)
 {
-	unsigned int n = b->o.repeat;
-	pl_auto_free struct ps_run *mem = calloc(2 * (size_t)n, sizeof(*mem));
-	struct ps_run *runs[2] = { mem, mem + n };
-	const struct ps_run *overlay = b->o.transports & PS_OVERLAY ?
-				       runs[0] : NULL;
+	unsigned int n = b->o.repeat, kinds;
+	pl_auto_free struct ps_run *mem = calloc(PS_TRANSPORTS * (size_t)n,
+						 sizeof(*mem));
+	struct ps_run *runs[PS_TRANSPORTS] = { mem, mem + n, mem + 2 * n };
+	const struct ps_run *overlay = NULL;
 	int rc;
 
 	if (!mem)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	rc = run_turns(b, c, runs, err);
-	if (rc < 0)
-		return rc;
-	c->transport = PS_OVERLAY;
-	if (b->o.transports & PS_OVERLAY)
-		ps_result_make(b, c, runs[0], overlay, n, solo_s,
-			       &out->r[out->n++]);
-	c->transport = PS_PODLANE;
-	if (b->o.transports & PS_PODLANE)
-		ps_result_make(b, c, runs[1], overlay, n, solo_s,
-			       &out->r[out->n++]);
-	return 0;
+	kinds = transports_of(&b->o, c->strategy);
+	if (kinds & PS_OVERLAY && c->strategy != PS_INDEPENDENT)
+		overlay = runs[0];
+	for (unsigned int t = 0; t < PS_TRANSPORTS && rc == 0; t++) {
+		c->transport = transports[t];
+		if (kinds & transports[t])
+			ps_result_make(b, c, runs[t], overlay, n, solo_s,
+				       &out->r[out->n++]);
+	}
+	return rc;
 }
 
 static int compare_model(struct ps_bench *b, const struct ps_model *m,
 			 struct results *out, struct pl_err *err)
 {
-	static const enum ps_placement places[] = { PS_SAME_NODE,
-						    PS_CROSS_NODE };
 	struct ps_case c = { .model = m };
 	double solo_s = NAN;
 	int rc = 0;
@@ -245,10 +300,13 @@ static int compare_model(struct ps_bench *b, const struct ps_model *m,
 	if (!b->o.raw)
 		rc = ps_solo_step(b, m, &solo_s, err);
 	ps_progress_step(&b->progress);
-	for (unsigned int i = 0; i < 2 && rc == 0; i++) {
-		c.placement = places[i];
-		if (b->o.placements & places[i])
-			rc = compare_case(b, &c, solo_s, out, err);
+	for (unsigned int p = 0; p < PS_PLACEMENTS; p++) {
+		c.placement = placements[p];
+		for (unsigned int s = 0; s < PS_STRATEGIES && rc == 0; s++) {
+			c.strategy = strategies[s];
+			if (is_case(&b->o, c.placement, c.strategy))
+				rc = compare_case(b, &c, solo_s, out, err);
+		}
 	}
 	return rc;
 }
@@ -290,12 +348,17 @@ static int write_files(const struct ps_bench *b, const struct results *res,
 
 static unsigned int total_steps(const struct ps_opts *o)
 {
-	unsigned int places = o->placements == (PS_SAME_NODE | PS_CROSS_NODE)
-			      ? 2 : 1;
-	unsigned int kinds = o->transports == (PS_OVERLAY | PS_PODLANE) ?
-			     2 : 1;
+	unsigned int n = 1;		/* one worker alone */
 
-	return 1 + o->n_models * (1 + places * (1 + kinds) * o->repeat);
+	for (unsigned int p = 0; p < PS_PLACEMENTS; p++)
+		for (unsigned int s = 0; s < PS_STRATEGIES; s++) {
+			unsigned int kinds = transports_of(o, strategies[s]);
+
+			if (is_case(o, placements[p], strategies[s]))
+				n += o->repeat * (1 + (unsigned int)
+					__builtin_popcount(kinds));
+		}
+	return 1 + o->n_models * n;
 }
 
 static int compare(struct ps_bench *b)

@@ -74,7 +74,8 @@ void ps_hello_make(const struct ps_job *job, uint32_t server,
 		.steps = job->steps, .elems = job->plan.elems,
 		.chunk_elems = job->plan.chunk_elems, .carries = 1,
 		.flags = (job->o.async ? PS_HELLO_ASYNC : 0) |
-			 (job->o.raw ? PS_HELLO_RAW : 0),
+			 (job->o.raw ? PS_HELLO_RAW : 0) |
+			 job->o.strategies << PS_HELLO_STRATEGY,
 	};
 	snprintf(h->model, sizeof(h->model), "%s", job->plan.model->name);
 }
@@ -96,8 +97,8 @@ int ps_hello_check(const struct ps_job *job, const struct ps_hello *h,
 	if (memcmp(&want, h, sizeof(want)))
 		return pl_err_set(err, EINVAL, "worker %u was started with "
 				  "another model, --steps, --workers, --servers, "
-				  "--async or --raw than server %u", h->rank,
-				  job->o.rank);
+				  "--variable-update, --async or --raw than "
+				  "rank %u", h->rank, job->o.rank);
 	if (seen[h->rank])
 		return pl_err_set(err, EEXIST, "there are two workers with "
 				  "--rank %u", h->rank);

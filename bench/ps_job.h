@@ -62,7 +62,8 @@ struct ps_server_ops {
 		   struct pl_err *err);
 };
 
-extern const struct ps_worker_ops ps_overlay_worker, ps_podlane_worker;
+extern const struct ps_worker_ops ps_overlay_worker, ps_podlane_worker,
+	ps_ring_worker, ps_alone_worker;
 extern const struct ps_server_ops ps_overlay_server, ps_podlane_server;
 
 int ps_job_init(struct ps_job *job, const struct ps_opts *o,
@@ -74,9 +75,10 @@ float *ps_floats_alloc(uint64_t elems, struct pl_err *err);
 void ps_floats_free(float *p, uint64_t elems);
 
 #define PS_HELLO_MAGIC 0x50534831u
-#define PS_HELLO_VERSION 1u
+#define PS_HELLO_VERSION 2u
 #define PS_HELLO_ASYNC 0x1u
 #define PS_HELLO_RAW 0x2u
+#define PS_HELLO_STRATEGY 8	/* so far up is the bit of enum ps_strategy */
 
 /* The first message of a worker to each server; same byte order only. */
 struct ps_hello {

@@ -204,13 +204,13 @@ void ps_params_init(const struct ps_plan *plan, uint32_t c, float *p)
 }
 
 /* By v: the sum of all gradients' integers at such a place of this piece. */
-static void sums_of(const struct piece *p, uint32_t workers, uint32_t steps,
-		    int32_t *sums)
+static void sums_of(const struct piece *p, uint32_t first, uint32_t workers,
+		    uint32_t steps, int32_t *sums)
 {
 	uint32_t count[16] = { 0 }, w, s, v, h;
 
 	for (s = 0; s < steps; s++) {
-		for (w = 0; w < workers; w++)
+		for (w = first; w < first + workers; w++)
 			count[seed(w, s, p->tensor, p->block)]++;
 	}
 	for (v = 0; v < 16; v++) {
@@ -235,8 +235,9 @@ static int mismatch(const struct ps_plan *plan, const struct piece *p,
 			  (double)want[i], (double)got[i]);
 }
 
-int ps_verify(const struct ps_plan *plan, uint32_t c, uint32_t workers,
-	      uint32_t steps, const float *p, struct pl_err *err)
+int ps_verify(const struct ps_plan *plan, uint32_t c, uint32_t first,
+	      uint32_t workers, uint32_t steps, const float *p,
+	      struct pl_err *err)
 {
 	struct ps_chunk k = ps_plan_chunk(plan, c);
 	struct piece q = { .tensor = ps_plan_tensor(plan, k.first) };
@@ -248,7 +249,7 @@ int ps_verify(const struct ps_plan *plan, uint32_t c, uint32_t workers,
 	for (at = k.first; at < end; at += q.n) {
 		q = piece_at(plan, at, end, q.tensor);
 		off = (uint32_t)(at - k.first);
-		sums_of(&q, workers, steps, sums);
+		sums_of(&q, first, workers, steps, sums);
 		expect(want, q.n, (uint32_t)at, sums);
 		if (memcmp(want, p + off, q.n * sizeof(float)))
 			return mismatch(plan, &q, want, p + off, err);

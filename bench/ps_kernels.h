@@ -43,10 +43,12 @@ void ps_params_init(const struct ps_plan *plan, uint32_t c, float *p);
 
 /*
  * Compare chunk c with what the parameters must be after `steps` steps of
- * `workers` workers, to the last bit. -EBADMSG names tensor and index.
+ * `workers` workers from rank `first` on, to the last bit. -EBADMSG names
+ * tensor and index.
  */
-int ps_verify(const struct ps_plan *plan, uint32_t c, uint32_t workers,
-	      uint32_t steps, const float *p, struct pl_err *err);
+int ps_verify(const struct ps_plan *plan, uint32_t c, uint32_t first,
+	      uint32_t workers, uint32_t steps, const float *p,
+	      struct pl_err *err);
 
 /*
  * A sum over elements whose first is element `first` of the vector. Sums of

@@ -5,11 +5,20 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
+
+#include "common/util.h"
 
 void ps_name_service(const struct ps_job *job, uint32_t server, char *buf,
 		     size_t size)
 {
 	snprintf(buf, size, "ps.%u.%u", job->o.port, server);
+}
+
+void ps_name_worker(const struct ps_job *job, uint32_t rank, char *buf,
+		    size_t size)
+{
+	snprintf(buf, size, "ps.%u.worker.%u", job->o.port, rank);
 }
 
 void ps_name_grads(const struct ps_job *job, char *buf, size_t size)
@@ -21,6 +30,32 @@ void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
 		    size_t size)
 {
 	snprintf(buf, size, "ps.%u.%u.parameters", job->o.port, server);
+}
+
+static bool may_come_yet(int r)
+{
+	return r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -ENOENT ||
+	       r == -ETIMEDOUT;
+}
+
+int ps_lane_connect(struct pl_conn *conn, const char *addr,
+		    const char *service, const struct pl_lane_opts *opts,
+		    unsigned int timeout_s, struct pl_lane **lane,
+		    struct pl_err *err)
+{
+	const struct timespec pause = { .tv_nsec = 20000000 };
+	uint64_t end = pl_now_ns() + timeout_s * 1000000000ull;
+	int r;
+
+	for (;;) {
+		r = pl_connect(conn, addr, service, opts, lane, err);
+		if (!may_come_yet(r) || pl_now_ns() >= end)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	if (!r)
+		pl_err_clear(err);
+	return r;
 }
 
 int ps_lane_read(struct pl_lane *lane, void *data, size_t len)

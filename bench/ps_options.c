@@ -172,12 +172,19 @@ struct word {
 };
 
 static const struct word transports[] = {
-	{ "overlay", PS_OVERLAY }, { "podlane", PS_PODLANE }, { NULL, 0 },
+	{ "overlay", PS_OVERLAY }, { "podlane", PS_PODLANE },
+	{ "host", PS_HOST }, { NULL, 0 },
 };
 
 static const struct word placements[] = {
 	{ "same-node", PS_SAME_NODE }, { "cross-node", PS_CROSS_NODE },
-	{ "both", PS_SAME_NODE | PS_CROSS_NODE }, { NULL, 0 },
+	{ "both", PS_SAME_NODE | PS_CROSS_NODE }, { "spread", PS_SPREAD },
+	{ NULL, 0 },
+};
+
+static const struct word strategies[] = {
+	{ "parameter_server", PS_SERVER }, { "ring", PS_RING },
+	{ "independent", PS_INDEPENDENT }, { NULL, 0 },
 };
 
 static const struct word local_sums[] = {
@@ -210,26 +217,39 @@ static int find_word(const struct word *words, const struct option_row *row,
 			  row->name, value, row->arg);
 }
 
-static int set_transport(struct ps_opts *o, const struct option_row *row,
-			 const char *value, struct pl_err *err)
+/* A list of words, whose bits come together. */
+static int set_words(const struct word *words, const struct option_row *row,
+		     const char *value, unsigned int *out, struct pl_err *err)
 {
 	char name[PS_ADDR_BYTES];
-	unsigned int t = 0;
+	unsigned int bits = 0;
 
-	for (o->transports = 0; ; value++) {
+	for (*out = 0; ; value++) {
 		value = next_part(value, name, sizeof(name), row, err);
-		if (!value || find_word(transports, row, name, &t, err))
+		if (!value || find_word(words, row, name, &bits, err))
 			return -EINVAL;
-		o->transports |= t;
+		*out |= bits;
 		if (!*value)
 			return 0;
 	}
 }
 
+static int set_transport(struct ps_opts *o, const struct option_row *row,
+			 const char *value, struct pl_err *err)
+{
+	return set_words(transports, row, value, &o->transports, err);
+}
+
 static int set_placement(struct ps_opts *o, const struct option_row *row,
 			 const char *value, struct pl_err *err)
 {
-	return find_word(placements, row, value, &o->placements, err);
+	return set_words(placements, row, value, &o->placements, err);
+}
+
+static int set_strategy(struct ps_opts *o, const struct option_row *row,
+			const char *value, struct pl_err *err)
+{
+	return set_words(strategies, row, value, &o->strategies, err);
 }
 
 static int set_local_sum(struct ps_opts *o, const struct option_row *row,
@@ -267,10 +287,13 @@ static int set_fd(struct ps_opts *o, const struct option_row *row,
 #define AT(f) offsetof(struct ps_opts, f)
 
 static const struct option_row rows[] = {
-	{ "placement", "same-node|cross-node|both", PS_CMD_COMPARE,
-	  set_placement, 0, 0, 0, "where the server is (both)" },
-	{ "transport", "overlay|podlane", JOB, set_transport, 0, 0, 0,
+	{ "placement", "same-node|cross-node|both|spread", PS_CMD_COMPARE,
+	  set_placement, 0, 0, 0, "where servers and workers are (both)" },
+	{ "transport", "overlay|podlane|host", JOB, set_transport, 0, 0, 0,
 	  "how they talk; compare takes a list (overlay,podlane)" },
+	{ "variable-update", "parameter_server|ring|independent", JOB,
+	  set_strategy, 0, 0, 0,
+	  "the strategy; compare takes a list (parameter_server)" },
 	{ "model", "NAME", JOB, set_models, 0, 0, 0,
 	  "whose gradients; compare takes a list (vgg16)" },
 	{ "tensors", "FILE", JOB, set_text, AT(tensors), 0, 0,
@@ -315,8 +338,10 @@ static const struct option_row rows[] = {
 	{ "security", "none|auth|tls", PS_CMD_COMPARE, set_security,
 	  AT(security), 0, 0,
 	  "between the agents: plain text, a key, or encryption (none)" },
-	{ "bind", "ADDR", PS_CMD_SERVER | PS_CMD_RAW_RECV, set_addrs,
+	{ "bind", "ADDR", PODS & ~PS_CMD_RAW_SEND, set_addrs,
 	  AT(bind), 0, 1, "own address to listen on (any)" },
+	{ "peers", "ADDR[,ADDR...]", PS_CMD_WORKER, set_addrs, AT(peers),
+	  0, PS_WORKERS_MAX, "ring: all workers' pods, in order of ranks" },
 	{ "server", "ADDR[,ADDR...]", PS_CMD_WORKER | PS_CMD_RAW_SEND,
 	  set_addrs, AT(server), 0, PS_SERVERS_MAX,
 	  "addresses of the servers' pods, in order of their ranks" },
@@ -341,10 +366,24 @@ static const struct option_row rows[] = {
 static const struct ps_opts defaults = {
 	.transports = PS_OVERLAY | PS_PODLANE,
 	.placements = PS_SAME_NODE | PS_CROSS_NODE,
+	.strategies = PS_SERVER,
 	.workers = 2, .servers = 1, .steps = 10, .warmup = 2, .repeat = 5,
 	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
 	.duration_ms = 1000,
 };
+
+/* Workers of a ring that are on one node have no other one to be apart from. */
+static int check_compare(struct ps_opts *o, struct pl_err *err)
+{
+	if (o->placements & PS_CROSS_NODE && !(o->strategies & PS_SERVER))
+		return pl_err_set(err, EINVAL, "--placement cross-node has "
+				  "servers on the other node; for a ring over "
+				  "both nodes give --placement spread");
+	if (o->placements & PS_SPREAD && o->workers < 2)
+		return pl_err_set(err, EINVAL, "--placement spread needs two "
+				  "workers at least");
+	return 0;
+}
 
 /* What no single option can tell. */
 static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
@@ -353,19 +392,29 @@ static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
 		return pl_err_set(err, EINVAL, "steps times workers must stay "
 				  "below %u: beyond, sums of floats are not "
 				  "exact", PS_GRADS_MAX);
-	if (cmd == PS_CMD_COMPARE || cmd & RAWS)
+	if (o->async && o->strategies & ~(unsigned int)PS_SERVER)
+		return pl_err_set(err, EINVAL, "--async is for "
+				  "--variable-update parameter_server");
+	if (cmd == PS_CMD_COMPARE)
+		return check_compare(o, err);
+	if (cmd & RAWS)
 		return 0;
 	if (o->transports & (o->transports - 1))
 		return pl_err_set(err, EINVAL, "give one --transport");
 	if (o->n_models > 1)
 		return pl_err_set(err, EINVAL, "give one --model");
+	if (o->strategies & (o->strategies - 1))
+		return pl_err_set(err, EINVAL, "give one --variable-update");
 	if (o->rank >= (cmd == PS_CMD_SERVER ? o->servers : o->workers))
 		return pl_err_set(err, EINVAL, "--rank %u: ranks begin at 0 "
 				  "and end before the number of %s", o->rank,
 				  cmd == PS_CMD_SERVER ? "servers" : "workers");
 	if (cmd == PS_CMD_SERVER)
 		return 0;
-	if (o->server.n != o->servers)
+	if (o->strategies == PS_RING && o->peers.n != o->workers)
+		return pl_err_set(err, EINVAL, "--peers needs %u address(es), "
+				  "one per worker", o->workers);
+	if (o->strategies == PS_SERVER && o->server.n != o->servers)
 		return pl_err_set(err, EINVAL, "--server needs %u "
 				  "address(es), one per server", o->servers);
 	if (o->local.n && o->node_rank >= o->local.n)
@@ -480,6 +529,11 @@ const char *ps_transport_name(enum ps_transport t)
 const char *ps_placement_name(enum ps_placement p)
 {
 	return name_of(placements, p);
+}
+
+const char *ps_strategy_name(enum ps_strategy s)
+{
+	return name_of(strategies, s);
 }
 
 const char *ps_local_sum_name(enum ps_local_sum s)

@@ -28,8 +28,14 @@ enum ps_cmd {
 	PS_CMD_RAW_SEND = 16,
 };
 
-enum ps_transport { PS_OVERLAY = 1, PS_PODLANE = 2 };
-enum ps_placement { PS_SAME_NODE = 1, PS_CROSS_NODE = 2 };
+enum ps_transport { PS_OVERLAY = 1, PS_PODLANE = 2, PS_HOST = 4 };
+#define PS_TRANSPORTS 3
+/* Servers with the workers, apart from them; both spread over the nodes. */
+enum ps_placement { PS_SAME_NODE = 1, PS_CROSS_NODE = 2, PS_SPREAD = 4 };
+#define PS_PLACEMENTS 3
+/* How the workers' gradients become parameters. */
+enum ps_strategy { PS_SERVER = 1, PS_RING = 2, PS_INDEPENDENT = 4 };
+#define PS_STRATEGIES 3
 enum ps_local_sum { PS_SUM_AUTO, PS_SUM_ON, PS_SUM_OFF };
 
 struct ps_addrs {
@@ -40,6 +46,7 @@ struct ps_addrs {
 struct ps_opts {
 	unsigned int transports;	/* bits of ps_transport */
 	unsigned int placements;	/* bits of ps_placement */
+	unsigned int strategies;	/* bits of ps_strategy */
 	unsigned int workers, servers;
 	unsigned int n_models;
 	const struct ps_model *models[PS_MODELS_MAX];
@@ -56,6 +63,7 @@ struct ps_opts {
 	struct ps_addrs bind;		/* server: own address, n 0: any */
 	struct ps_addrs server;		/* worker: one per server, in order */
 	struct ps_addrs local;		/* workers of this node, first sums */
+	struct ps_addrs peers;		/* ring: all workers, by rank */
 	unsigned int port;
 	unsigned int rank;		/* of the worker or the server */
 	unsigned int node_rank;		/* own place in local */
@@ -81,9 +89,13 @@ void ps_opts_fini(struct ps_opts *o);
 
 void ps_opts_usage(enum ps_cmd cmd, FILE *out);
 
-/* "overlay", "same-node", "auto" …; for messages and for argv of children. */
+/*
+ * "overlay", "same-node", "ring", "auto" …; for messages and for argv of
+ * children.
+ */
 const char *ps_transport_name(enum ps_transport t);
 const char *ps_placement_name(enum ps_placement p);
+const char *ps_strategy_name(enum ps_strategy s);
 const char *ps_local_sum_name(enum ps_local_sum s);
 
 #endif

@@ -51,9 +51,18 @@ void ps_outcome_list(char *list, size_t size, const char *word)
 		snprintf(list + at, size - at, "%s%s", at ? "+" : "", word);
 }
 
+/* A role that talks to several says so in one text: "shm+tcp". */
 static void add_path(struct ps_outcome *out, const char *path)
 {
-	ps_outcome_list(out->path, sizeof(out->path), path);
+	char word[sizeof(out->path)];
+
+	while (*path) {
+		size_t len = strcspn(path, "+");
+
+		snprintf(word, sizeof(word), "%.*s", (int)len, path);
+		ps_outcome_list(out->path, sizeof(out->path), word);
+		path += len + (path[len] ? 1 : 0);
+	}
 }
 
 static int checksum_of(const struct ps_child *c, const cJSON *doc,
@@ -131,16 +140,20 @@ static int add_times(struct ps_outcome *out, const struct ps_child *c,
 }
 
 static int add_worker(struct ps_outcome *out, const struct ps_child *c,
-		      const cJSON *doc, uint64_t *sum, struct pl_err *err)
+		      const cJSON *doc, bool both, uint64_t *sum,
+		      struct pl_err *err)
 {
 	bool verified = false, local_sum = false;
-	const char *path = NULL, *congestion = "";
+	const char *path = NULL, *grad_path = NULL, *congestion = "";
 	int rc = need(c, "verified", pl_json_bool(doc, "", "verified",
 						  &verified, NULL), err);
 
 	if (rc == 0)
 		rc = need(c, "local_sum", pl_json_bool(doc, "", "local_sum",
 						       &local_sum, NULL), err);
+	if (rc == 0)
+		rc = need(c, "path", pl_json_str(doc, "", "path", &grad_path,
+						 NULL), err);
 	if (rc == 0)
 		rc = need(c, "param_path", pl_json_str(doc, "", "param_path",
 						       &path, NULL), err);
@@ -157,6 +170,9 @@ static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 		return rc;
 	out->verified &= verified;
 	out->local_sum |= local_sum;
+	/* Without servers, workers have both ends. */
+	if (both)
+		add_path(out, grad_path);
 	add_path(out, path);
 	ps_outcome_list(out->congestion, sizeof(out->congestion), congestion);
 	return 0;
@@ -172,11 +188,53 @@ static int same(const struct ps_child *c, uint64_t got, uint64_t want,
 			  c->name, whose, got, want);
 }
 
-int ps_outcome_read(const struct ps_opts *o, const struct ps_child *c,
-		    unsigned int n, struct ps_outcome *out, struct pl_err *err)
+/* A worker's parameters beside those of the servers, or of the first one. */
+static int check_params(const struct ps_outcome *out, const struct ps_child *c,
+			enum ps_strategy strategy, uint64_t sum,
+			uint64_t servers, bool is_first, struct pl_err *err)
 {
+	if (strategy == PS_SERVER)
+		return same(c, sum, servers, "the servers", err);
+	if (strategy == PS_RING && !is_first)
+		return same(c, sum, out->checksum, "worker 0", err);
+	return 0;
+}
+
+static int read_all(const struct ps_opts *o, enum ps_strategy strategy,
+		    const struct ps_child *c, unsigned int n,
+		    struct ps_outcome *out, struct pl_err *err)
+{
+	unsigned int n_servers = strategy == PS_SERVER ? o->servers : 0;
 	uint64_t servers = 0, sum = 0;
 	int rc = 0;
+
+	for (unsigned int i = 0; i < n && rc == 0; i++) {
+		pl_auto_json *doc = NULL;
+		bool is_first = i == n_servers;
+
+		if (i < n_servers) {
+			rc = add_server(out, &c[i], &servers, err);
+			continue;
+		}
+		rc = load(&c[i], &doc, err);
+		if (rc == 0)
+			rc = add_worker(out, &c[i], doc, !n_servers, &sum,
+					err);
+		/* What moves with --raw is not looked at. */
+		if (rc == 0 && !o->raw)
+			rc = check_params(out, &c[i], strategy, sum, servers,
+					  is_first, err);
+		if (is_first)
+			out->checksum = sum;
+	}
+	return rc;
+}
+
+int ps_outcome_read(const struct ps_opts *o, enum ps_strategy strategy,
+		    const struct ps_child *c, unsigned int n,
+		    struct ps_outcome *out, struct pl_err *err)
+{
+	int rc;
 
 	memset(out, 0, sizeof(*out));
 	out->steps = o->steps;
@@ -184,24 +242,10 @@ int ps_outcome_read(const struct ps_opts *o, const struct ps_child *c,
 	out->step_ns = calloc(o->steps, sizeof(*out->step_ns));
 	if (!out->step_ns)
 		return pl_err_set(err, ENOMEM, "out of memory");
-	for (unsigned int i = 0; i < n && rc == 0; i++) {
-		pl_auto_json *doc = NULL;
-
-		if (i < o->servers) {
-			rc = add_server(out, &c[i], &servers, err);
-			continue;
-		}
-		rc = load(&c[i], &doc, err);
-		if (rc == 0)
-			rc = add_worker(out, &c[i], doc, &sum, err);
-		/* What moves with --raw is not looked at. */
-		if (rc == 0 && !o->raw)
-			rc = same(&c[i], sum, servers, "the servers", err);
-	}
+	rc = read_all(o, strategy, c, n, out, err);
 	if (rc == 0 && !o->raw && !out->verified)
 		rc = pl_err_set(err, EPROTO, "not all workers verified the "
 				"parameters");
-	out->checksum = sum;
 	return rc;
 }
 

@@ -22,12 +22,13 @@ struct ps_outcome {
 };
 
 /*
- * Read the servers' and the workers' reports. -EPROTO: one of them is not as
- * ps_role.h says; -EBADMSG: parameters differ between them. fini frees.
+ * Read the servers' (PS_SERVER has some) and the workers' reports. -EPROTO: one
+ * of them is not as ps_role.h says; -EBADMSG: parameters differ between them.
+ * fini frees.
  */
-int ps_outcome_read(const struct ps_opts *o, const struct ps_child *c,
-		    unsigned int n, struct ps_outcome *out,
-		    struct pl_err *err);
+int ps_outcome_read(const struct ps_opts *o, enum ps_strategy strategy,
+		    const struct ps_child *c, unsigned int n,
+		    struct ps_outcome *out, struct pl_err *err);
 void ps_outcome_fini(struct ps_outcome *out);
 
 /* Put a word into a list of words with "+" between them, each once. */

@@ -212,8 +212,8 @@ static int greet(struct worker *w, uint32_t server, struct pl_err *err)
 	struct ps_hello hello;
 	int r;
 
-	r = ps_tcp_connect(o->server.text[server], o->port, o->timeout_s,
-			   &w->fds[server], err);
+	r = ps_tcp_connect(o->server.text[server], ps_tcp_port(w->job, server),
+			   o->timeout_s, &w->fds[server], err);
 	if (r)
 		return r;
 	/* The server answers when all workers have come. */
@@ -270,7 +270,7 @@ static int overlay_open(const struct ps_job *job, void **state,
 		overlay_close(w);
 		return r;
 	}
-	pl_format(rep->path, sizeof(rep->path), "%s", ps_tcp_path(w->fds[0]));
+	pl_format(rep->path, sizeof(rep->path), "%s", ps_tcp_path(job, w->fds[0]));
 	pl_format(rep->param_path, sizeof(rep->param_path), "%s", rep->path);
 	ps_congestion_of(w->fds[0], rep->congestion);
 	*state = w;

@@ -16,6 +16,9 @@
 
 #define PS_BYE 'b'
 
+/* Where this server or worker listens; they share addresses with host. */
+unsigned int ps_tcp_port(const struct ps_job *job, uint32_t rank);
+
 /* Connect, tried again until timeout_s while nobody listens there. */
 int ps_tcp_connect(const char *addr, unsigned int port, unsigned int timeout_s,
 		   int *fd, struct pl_err *err);
@@ -40,8 +43,9 @@ void ps_tcp_peer(int fd, char *buf, size_t size);
 
 /*
  * What carries this connection by its two addresses: "overlay-tcp" between
- * two different ones of pods, "loopback-tcp" within one namespace.
+ * two different ones of pods, "host-tcp" of nodes, "loopback-tcp" within one
+ * namespace.
  */
-const char *ps_tcp_path(int fd);
+const char *ps_tcp_path(const struct ps_job *job, int fd);
 
 #endif

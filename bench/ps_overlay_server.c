@@ -316,8 +316,8 @@ static int accept_all(struct server *s, struct pl_err *err)
 	uint32_t n = 0, i;
 	int r;
 
-	r = ps_tcp_listen(o->bind.n ? o->bind.text[0] : NULL, o->port, &fd,
-			  err);
+	r = ps_tcp_listen(o->bind.n ? o->bind.text[0] : NULL,
+			  ps_tcp_port(s->job, o->rank), &fd, err);
 	while (!r && n < o->workers) {
 		r = accept_one(s, fd, end, seen, &last);
 		n += r == 1 ? 1 : 0;
@@ -436,7 +436,7 @@ static void report(struct server *s, struct ps_report *r)
 	r->n_grad_paths = s->job->o.workers;
 	for (i = 0; i < r->n_grad_paths; i++)
 		pl_format(r->grad_paths[i], sizeof(r->grad_paths[i]), "%s",
-			  ps_tcp_path(s->peers[i].fd));
+			  ps_tcp_path(s->job, s->peers[i].fd));
 	pl_format(r->path, sizeof(r->path), "%s", r->grad_paths[0]);
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/util.h"
 #include "bench/ps_kernels.h"
@@ -214,33 +213,17 @@ static void podlane_close(void *state)
 	free(w);
 }
 
-static bool may_come_yet(int r)
-{
-	return r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -ENOENT ||
-	       r == -ETIMEDOUT;
-}
-
-/* The server's pod or its service may not be there yet. */
 static int connect_lane(struct worker *w, uint32_t s, struct pl_err *err)
 {
-	const struct timespec pause = { .tv_nsec = 20000000 };
 	const struct ps_opts *o = &w->job->o;
-	uint64_t end = pl_now_ns() + o->timeout_s * 1000000000ull;
 	char name[PL_NAME_BYTES];
 	int r;
 
 	ps_name_service(w->job, s, name, sizeof(name));
-	for (;;) {
-		r = pl_connect(w->conn, o->server.text[s], name, NULL,
-			       &w->lanes[s], err);
-		if (!may_come_yet(r) || pl_now_ns() >= end)
-			break;
-		nanosleep(&pause, NULL);
-	}
+	r = ps_lane_connect(w->conn, o->server.text[s], name, NULL,
+			    o->timeout_s, &w->lanes[s], err);
 	if (r)
 		pl_err_prefix(err, "server %u at %s", s, o->server.text[s]);
-	else
-		pl_err_clear(err);
 	return r;
 }
 

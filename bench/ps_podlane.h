@@ -42,6 +42,8 @@
 /* Names of service and regions; size bytes of buf, PL_NAME_BYTES will do. */
 void ps_name_service(const struct ps_job *job, uint32_t server, char *buf,
 		     size_t size);
+void ps_name_worker(const struct ps_job *job, uint32_t rank, char *buf,
+		    size_t size);
 void ps_name_grads(const struct ps_job *job, char *buf, size_t size);
 void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
 		    size_t size);
@@ -52,6 +54,12 @@ void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
  * error that the peer sent, in err.
  */
 int ps_lane_look(struct pl_lane *lane, struct pl_err *err);
+
+/* Tried again until timeout_s, while the pod or the service is not there. */
+int ps_lane_connect(struct pl_conn *conn, const char *addr,
+		    const char *service, const struct pl_lane_opts *opts,
+		    unsigned int timeout_s, struct pl_lane **lane,
+		    struct pl_err *err);
 
 /* All len bytes; 0 or -errno (-ECONNRESET also for an orderly end). */
 int ps_lane_read(struct pl_lane *lane, void *data, size_t len);

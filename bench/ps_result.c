@@ -37,12 +37,21 @@ static double batch_of(const struct ps_bench *b, const struct ps_model *m)
 	return b->o.batch ? b->o.batch : ps_model_batch(m, b->o.compute);
 }
 
+double ps_roofline_bytes(enum ps_strategy s, unsigned int k, double model_bytes)
+{
+	double models = 2.0 * k;
+
+	models += s == PS_SERVER ? 2.0 : 2.0 * k;
+	models += s == PS_RING ? 4.0 * (k - 1) : 0;
+	return models * model_bytes;
+}
+
 void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 		    const struct ps_run *runs, const struct ps_run *overlay,
 		    unsigned int n, double solo_s, struct ps_result *out)
 {
 	double model = (double)c->model->elems * sizeof(float);
-	double must = ps_roofline_bytes(b->o.workers, model) /
+	double must = ps_roofline_bytes(c->strategy, b->o.workers, model) /
 		      (b->o.workers * model);
 
 	memset(out, 0, sizeof(*out));
@@ -61,7 +70,8 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 	/* With --raw nobody fills or sums: there is nothing to compare to. */
 	out->roofline_share = b->o.raw ? NAN : must *
 		RATIO(grad_bytes_per_s, runs, limits.memory_bytes_per_s);
-	out->raw_share = c->transport != PS_OVERLAY ? NAN :
+	out->raw_share = c->transport != PS_OVERLAY ||
+			 runs->limits.raw_both_ways <= 0 ? NAN :
 		RATIO(bytes_per_s, runs, limits.raw_both_ways);
 	out->scaling_efficiency = b->o.raw ? NAN : out->images_per_s /
 		(b->o.workers * batch_of(b, c->model) / solo_s);
@@ -70,6 +80,12 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 	for (unsigned int i = 0; i < n; i++)
 		out->verified &= runs[i].verified;
 	snprintf(out->path, sizeof(out->path), "%s", runs[n - 1].path);
+}
+
+const char *ps_result_transport(const struct ps_result *r)
+{
+	return r->c.strategy == PS_INDEPENDENT ? "none" :
+	       ps_transport_name(r->c.transport);
 }
 
 /* --- JSON --- */
@@ -122,10 +138,11 @@ static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 	cJSON_AddStringToObject(o, "model", r->c.model->name);
 	cJSON_AddStringToObject(o, "placement",
 				ps_placement_name(r->c.placement));
-	cJSON_AddStringToObject(o, "transport",
-				ps_transport_name(r->c.transport));
+	cJSON_AddStringToObject(o, "variable_update",
+				ps_strategy_name(r->c.strategy));
+	cJSON_AddStringToObject(o, "transport", ps_result_transport(r));
 	add(o, "workers", b->o.workers);
-	add(o, "servers", b->o.servers);
+	add(o, "servers", r->c.strategy == PS_SERVER ? b->o.servers : 0);
 	add(o, "steps", b->o.steps);
 	add(o, "images_per_s", r->images_per_s);
 	ms = cJSON_AddObjectToObject(o, "step_ms");

@@ -35,6 +35,9 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 		    const struct ps_run *runs, const struct ps_run *overlay,
 		    unsigned int n, double solo_s, struct ps_result *out);
 
+/* What carried it, "none" without an exchange. */
+const char *ps_result_transport(const struct ps_result *r);
+
 /* The table for people, with what its numbers mean. */
 void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 		     unsigned int n, FILE *out);

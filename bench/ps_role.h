@@ -51,12 +51,12 @@ double ps_memory_bandwidth(void);
 size_t ps_memory_bandwidth_need(void);
 
 /*
- * Bytes that must cross memory in one step of k co-located workers: each
- * gradient written and read once, parameters read and written once.
+ * Bytes that must cross memory in one step of k co-located workers. Each
+ * gradient is written and read once. Parameters are read and written once with
+ * servers, and by each worker without. In a ring 2 (k - 1) models go around,
+ * each of which is written and read.
  */
-static inline double ps_roofline_bytes(unsigned int k, double model_bytes)
-{
-	return (2.0 * k + 2.0) * model_bytes;
-}
+double ps_roofline_bytes(enum ps_strategy s, unsigned int k,
+			 double model_bytes);
 
 #endif

@@ -43,17 +43,17 @@ static void args_free(struct args *a)
 		free(a->v[i]);
 }
 
-/* "--NAME ADDR,ADDR,..." */
-static void arg_addrs(struct args *a, const char *name,
-		      struct ps_pod *const *pods, unsigned int n)
-{
+/* Addresses with commas between them. */
+struct addr_list {
 	char text[PS_WORKERS_MAX * (PS_ADDR_BYTES + 1)];
-	size_t len = 0;
+	size_t len;
+	unsigned int n;
+};
 
-	for (unsigned int i = 0; i < n; i++)
-		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
-					i ? "," : "", pods[i]->addr);
-	arg(a, "--%s=%s", name, text);
+static void list_add(struct addr_list *l, const char *addr)
+{
+	l->len += (size_t)snprintf(l->text + l->len, sizeof(l->text) - l->len,
+				   "%s%s", l->n++ ? "," : "", addr);
 }
 
 static void job_args(struct args *a, const char *role, const struct ps_opts *o,
@@ -62,6 +62,7 @@ static void job_args(struct args *a, const char *role, const struct ps_opts *o,
 	arg(a, "ps_throughput");
 	arg(a, "%s", role);
 	arg(a, "--transport=%s", ps_transport_name(c->transport));
+	arg(a, "--variable-update=%s", ps_strategy_name(c->strategy));
 	if (o->tensors)
 		arg(a, "--tensors=%s", o->tensors);
 	else
@@ -81,8 +82,8 @@ static void job_args(struct args *a, const char *role, const struct ps_opts *o,
 }
 
 static int start_role(struct ps_child *c, const struct args *a,
-		      const char *role, unsigned int rank,
-		      const struct ps_pod *pod, struct pl_err *err)
+		      const char *role, unsigned int rank, const char *netns,
+		      struct pl_err *err)
 {
 	char name[PS_CHILD_NAME];
 	char *v[ARGS_MAX + 3];
@@ -92,21 +93,96 @@ static int start_role(struct ps_child *c, const struct args *a,
 	memcpy(v, a->v, sizeof(v));
 	v[a->n] = NULL;
 	snprintf(name, sizeof(name), "%s %u", role, rank);
-	return ps_child_start(c, name, pod->ns.netns, v, err);
+	return ps_child_start(c, name, netns, v, err);
+}
+
+/* --- where roles are --- */
+
+unsigned int ps_spread(unsigned int rank, unsigned int n)
+{
+	return rank * PS_NODES / n;
+}
+
+struct ps_pod *ps_pod_of_worker(const struct ps_bench *b, enum ps_placement p,
+				unsigned int rank)
+{
+	return b->worker[p == PS_SPREAD ? ps_spread(rank, b->o.workers) : 0]
+			[rank];
+}
+
+struct ps_pod *ps_pod_of_server(const struct ps_bench *b, enum ps_placement p,
+				unsigned int rank)
+{
+	unsigned int node = p == PS_SPREAD ? ps_spread(rank, b->o.servers) :
+			    p == PS_CROSS_NODE ? 1 : 0;
+
+	return b->server[node][rank];
+}
+
+/* Roles of host stand beside their pods: in the node's own namespace. */
+static const char *netns_of(const struct ps_bench *b, const struct ps_case *c,
+			    const struct ps_pod *pod)
+{
+	return c->transport == PS_HOST ?
+		b->cluster.node[pod->node - 1].netns : pod->ns.netns;
+}
+
+static const char *addr_of(const struct ps_case *c, const struct ps_pod *pod)
+{
+	return c->transport == PS_HOST ? ps_cluster_node_addr(pod->node) :
+					 pod->addr;
+}
+
+static void arg_servers(struct args *a, const struct ps_bench *b,
+			const struct ps_case *c)
+{
+	struct addr_list l = { .n = 0 };
+
+	for (unsigned int i = 0; i < b->o.servers; i++)
+		list_add(&l, addr_of(c, ps_pod_of_server(b, c->placement, i)));
+	arg(a, "--server=%s", l.text);
+}
+
+static void arg_peers(struct args *a, const struct ps_bench *b,
+		      const struct ps_case *c)
+{
+	struct addr_list l = { .n = 0 };
+
+	for (unsigned int i = 0; i < b->o.workers; i++)
+		list_add(&l, addr_of(c, ps_pod_of_worker(b, c->placement, i)));
+	arg(a, "--peers=%s", l.text);
+}
+
+/* The workers of a worker's node, and its place among them. */
+static void arg_local(struct args *a, const struct ps_bench *b,
+		      const struct ps_case *c, unsigned int rank)
+{
+	const struct ps_pod *own = ps_pod_of_worker(b, c->placement, rank);
+	struct addr_list l = { .n = 0 };
+
+	for (unsigned int i = 0; i < b->o.workers; i++) {
+		const struct ps_pod *pod = ps_pod_of_worker(b, c->placement,
+							    i);
+
+		if (i == rank)
+			arg(a, "--node-rank=%u", l.n);
+		if (pod->node == own->node)
+			list_add(&l, addr_of(c, pod));
+	}
+	arg(a, "--local=%s", l.text);
 }
 
 static int start_server(const struct ps_bench *b, const struct ps_case *c,
 			unsigned int rank, struct ps_child *child,
 			struct pl_err *err)
 {
-	unsigned int at = ps_placement_index(c->placement);
-	const struct ps_pod *pod = b->server[at][rank];
+	const struct ps_pod *pod = ps_pod_of_server(b, c->placement, rank);
 	struct args a = { .n = 0 };
 	int rc;
 
 	job_args(&a, "server", &b->o, c, rank);
-	arg(&a, "--bind=%s", pod->addr);
-	rc = start_role(child, &a, "server", rank, pod, err);
+	arg(&a, "--bind=%s", addr_of(c, pod));
+	rc = start_role(child, &a, "server", rank, netns_of(b, c, pod), err);
 	args_free(&a);
 	return rc;
 }
@@ -115,15 +191,18 @@ static int start_worker(const struct ps_bench *b, const struct ps_case *c,
 			unsigned int rank, struct ps_child *child,
 			struct pl_err *err)
 {
-	unsigned int at = ps_placement_index(c->placement);
+	const struct ps_pod *pod = ps_pod_of_worker(b, c->placement, rank);
 	struct args a = { .n = 0 };
 	int rc;
 
 	job_args(&a, "worker", &b->o, c, rank);
-	arg_addrs(&a, "server", b->server[at], b->o.servers);
-	arg_addrs(&a, "local", b->worker, b->o.workers);
-	arg(&a, "--node-rank=%u", rank);
-	rc = start_role(child, &a, "worker", rank, b->worker[rank], err);
+	if (c->strategy == PS_SERVER)
+		arg_servers(&a, b, c);
+	if (c->strategy == PS_RING)
+		arg_peers(&a, b, c);
+	arg(&a, "--bind=%s", addr_of(c, pod));
+	arg_local(&a, b, c, rank);
+	rc = start_role(child, &a, "worker", rank, netns_of(b, c, pod), err);
 	args_free(&a);
 	return rc;
 }
@@ -185,13 +264,19 @@ static bool look(void *arg)
 	return true;
 }
 
+static unsigned int servers_of(const struct ps_bench *b,
+			       const struct ps_case *c)
+{
+	return c->strategy == PS_SERVER ? b->o.servers : 0;
+}
+
 static int start_all(const struct ps_bench *b, const struct ps_case *c,
 		     struct ps_child *child, struct pl_err *err)
 {
 	unsigned int i;
 	int rc = 0;
 
-	for (i = 0; i < b->o.servers && rc == 0; i++)
+	for (i = 0; i < servers_of(b, c) && rc == 0; i++)
 		rc = start_server(b, c, i, child++, err);
 	for (i = 0; i < b->o.workers && rc == 0; i++)
 		rc = start_worker(b, c, i, child++, err);
@@ -239,7 +324,7 @@ static void fill_run(const struct ps_bench *b, const struct ps_case *c,
 int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 		struct ps_run *run, struct pl_err *err)
 {
-	unsigned int n = b->o.servers + b->o.workers;
+	unsigned int n = servers_of(b, c) + b->o.workers;
 	struct ps_child child[PS_SERVERS_MAX + PS_WORKERS_MAX] = { 0 };
 	pl_auto_free struct cpu_log *cpu = calloc(1, sizeof(*cpu));
 	struct ps_watch watch = b->watch;
@@ -257,7 +342,7 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 				     timeout_ms(b, c), err);
 	cpu_sample(cpu);
 	if (rc == 0)
-		rc = ps_outcome_read(&b->o, child, n, &out, err);
+		rc = ps_outcome_read(&b->o, c->strategy, child, n, &out, err);
 	if (rc == 0) {
 		fill_run(b, c, &out, cpu, run);
 		ps_outcome_list(b->machine.overlay_congestion,
@@ -267,36 +352,40 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 	ps_outcome_fini(&out);
 	ps_children_end(child, n);
 	if (rc < 0 && rc != -EINTR)
-		pl_err_prefix(err, "%s, %s, %s", c->model->name,
+		pl_err_prefix(err, "%s, %s, %s, %s", c->model->name,
 			      ps_placement_name(c->placement),
-			      ps_transport_name(c->transport));
+			      ps_transport_name(c->transport),
+			      ps_strategy_name(c->strategy));
 	return rc;
 }
 
 /* --- plain streams --- */
 
-static int start_raw(const struct ps_bench *b, unsigned int at, bool bidir,
+static int start_raw(const struct ps_bench *b, enum ps_placement p, bool bidir,
 		     struct ps_child *child, struct pl_err *err)
 {
 	const struct ps_opts *o = &b->o;
 	int rc = 0;
 
 	for (unsigned int s = 0; s < o->servers && rc == 0; s++) {
+		const struct ps_pod *pod = ps_pod_of_server(b, p, s);
 		struct args a = { .n = 0 };
 
 		arg(&a, "ps_throughput");
 		arg(&a, "raw-recv");
 		arg(&a, "--workers=%u", o->workers);
-		arg(&a, "--bind=%s", b->server[at][s]->addr);
+		arg(&a, "--bind=%s", pod->addr);
 		if (bidir)
 			arg(&a, "--bidir");
-		rc = start_role(child++, &a, "raw-recv", s, b->server[at][s],
-				err);
+		rc = start_role(child++, &a, "raw-recv", s, pod->ns.netns, err);
 		args_free(&a);
 	}
 	for (unsigned int i = 0; i < o->servers * o->workers && rc == 0; i++) {
+		const struct ps_pod *to = ps_pod_of_server(b, p,
+							   i % o->servers);
+		const struct ps_pod *from = ps_pod_of_worker(b, p,
+							i / o->servers);
 		struct args a = { .n = 0 };
-		const struct ps_pod *to = b->server[at][i % o->servers];
 
 		arg(&a, "ps_throughput");
 		arg(&a, "raw-send");
@@ -305,7 +394,7 @@ static int start_raw(const struct ps_bench *b, unsigned int at, bool bidir,
 		if (bidir)
 			arg(&a, "--bidir");
 		rc = start_role(child++, &a, "raw-send", i,
-				b->worker[i / o->servers], err);
+				from->ns.netns, err);
 		args_free(&a);
 	}
 	return rc;
@@ -320,7 +409,7 @@ int ps_run_raw(struct ps_bench *b, enum ps_placement placement, bool bidir,
 
 	if (!child)
 		return pl_err_set(err, ENOMEM, "out of memory");
-	rc = start_raw(b, ps_placement_index(placement), bidir, child, err);
+	rc = start_raw(b, placement, bidir, child, err);
 	if (rc == 0)
 		rc = ps_cluster_wait(&b->cluster, child, n, &b->watch, 60000,
 				     err);

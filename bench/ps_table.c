@@ -37,7 +37,7 @@ static void row(const struct ps_result *r, FILE *out)
 	snprintf(path, sizeof(path), "%s%s", r->path,
 		 r->local_sum ? " (local sum)" : "");
 	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s  %s\n",
-		ps_transport_name(r->c.transport),
+		ps_result_transport(r),
 		cell(t[0], sizeof(t[0]), "1", r->images_per_s),
 		cell(t[1], sizeof(t[1]), "0", r->step_p50_ms),
 		cell(t[2], sizeof(t[2]), "0", r->step_p99_ms),
@@ -50,9 +50,10 @@ static void row(const struct ps_result *r, FILE *out)
 
 static void head(const struct ps_result *r, FILE *out)
 {
-	fprintf(out, "\n%s (%.0f MB), %s\n", r->c.model->name,
+	fprintf(out, "\n%s (%.0f MB), %s, %s\n", r->c.model->name,
 		(double)r->c.model->elems * sizeof(float) / 1e6,
-		ps_placement_name(r->c.placement));
+		ps_placement_name(r->c.placement),
+		ps_strategy_name(r->c.strategy));
 	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s  %s\n",
 		"transport", "images/s", "step ms", "p99 ms", "grad GB/s",
 		"CPU s/GB", "speed-up", "efficiency", "roofline", "path");
@@ -103,6 +104,27 @@ static void memory(const struct ps_result *r, unsigned int n, FILE *out)
 	fprintf(out, "\n");
 }
 
+static void roofline(const struct ps_opts *o, FILE *out)
+{
+	static const enum ps_strategy all[] = { PS_SERVER, PS_RING,
+						PS_INDEPENDENT };
+	const char *sep = "";
+
+	fprintf(out, "roofline    ");
+	for (unsigned int i = 0; i < PL_ARRAY_SIZE(all); i++) {
+		if (!(o->strategies & all[i]))
+			continue;
+		fprintf(out, "%s%.0f x (%s)", sep,
+			ps_roofline_bytes(all[i], o->workers, 1),
+			ps_strategy_name(all[i]));
+		sep = ", ";
+	}
+	fprintf(out, " the model must cross memory per step (%u gradients\n"
+		"            written and read, parameters read and written), as "
+		"a share of what memory\n            moved on all cores before "
+		"each turn", o->workers);
+}
+
 static void notes(const struct ps_bench *b, const struct ps_result *r,
 		  unsigned int n, FILE *out)
 {
@@ -129,31 +151,28 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 		"the pairs of runs\n");
 	fprintf(out, "efficiency  images/s over %u times those of one worker "
 		"that exchanges nothing\n", o->workers);
-	fprintf(out, "roofline    %u x the model must cross memory per step "
-		"(%u gradients written and read,\n            parameters read "
-		"and written), as a share of what memory moved on all\n"
-		"            cores before each pair", 2 * o->workers + 2,
-		o->workers);
+	roofline(o, out);
 	memory(r, n, out);
+}
+
+static bool is_same_block(const struct ps_result *a, const struct ps_result *b)
+{
+	return a->c.model == b->c.model && a->c.placement == b->c.placement &&
+	       a->c.strategy == b->c.strategy;
 }
 
 void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 		     unsigned int n, FILE *out)
 {
 	for (unsigned int i = 0; i < n; i++) {
-		bool is_first = i == 0 ||
-				r[i].c.model != r[i - 1].c.model ||
-				r[i].c.placement != r[i - 1].c.placement;
-
-		if (is_first)
+		if (i == 0 || !is_same_block(&r[i], &r[i - 1]))
 			head(&r[i], out);
 		row(&r[i], out);
-		if (i + 1 == n || r[i + 1].c.model != r[i].c.model ||
-		    r[i + 1].c.placement != r[i].c.placement)
-			for (unsigned int k = 0; k <= i; k++)
-				if (r[k].c.model == r[i].c.model &&
-				    r[k].c.placement == r[i].c.placement)
-					raw_share(b, &r[k], out);
+		if (i + 1 < n && is_same_block(&r[i], &r[i + 1]))
+			continue;
+		for (unsigned int k = 0; k <= i; k++)
+			if (is_same_block(&r[k], &r[i]))
+				raw_share(b, &r[k], out);
 	}
 	notes(b, r, n, out);
 }

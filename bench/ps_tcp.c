@@ -193,7 +193,7 @@ void ps_tcp_peer(int fd, char *buf, size_t size)
 	text_of(&a, buf, size);
 }
 
-const char *ps_tcp_path(int fd)
+const char *ps_tcp_path(const struct ps_job *job, int fd)
 {
 	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
 	char own[64], peer[64];
@@ -203,7 +203,12 @@ const char *ps_tcp_path(int fd)
 		return "unknown";
 	text_of(&a, own, sizeof(own));
 	ps_tcp_peer(fd, peer, sizeof(peer));
-	if (!strncmp(peer, "127.", 4))
+	if (!strncmp(peer, "127.", 4) || !strcmp(own, peer))
 		return "loopback-tcp";
-	return strcmp(own, peer) ? "overlay-tcp" : "loopback-tcp";
+	return job->o.transports == PS_HOST ? "host-tcp" : "overlay-tcp";
+}
+
+unsigned int ps_tcp_port(const struct ps_job *job, uint32_t rank)
+{
+	return job->o.port + (job->o.transports == PS_HOST ? rank : 0);
 }

@@ -60,6 +60,7 @@ static int check_params(const struct ps_job *job,
 			const struct ps_worker_ops *ops, void *state,
 			struct ps_report *r, struct pl_err *err)
 {
+	const bool alone = job->o.strategies == PS_INDEPENDENT;
 	const float *p;
 	struct ps_chunk k;
 	uint32_t c;
@@ -69,8 +70,8 @@ static int check_params(const struct ps_job *job,
 		k = ps_plan_chunk(&job->plan, c);
 		p = ops->param(state, c);
 		r->checksum += ps_checksum(p, k.n, k.first);
-		rc = ps_verify(&job->plan, c, job->o.workers, job->steps, p,
-			       err);
+		rc = ps_verify(&job->plan, c, alone ? job->o.rank : 0,
+			       alone ? 1 : job->o.workers, job->steps, p, err);
 		if (rc)
 			return rc;
 	}
@@ -78,11 +79,20 @@ static int check_params(const struct ps_job *job,
 	return 0;
 }
 
+static const struct ps_worker_ops *ops_of(const struct ps_opts *o)
+{
+	if (o->strategies == PS_RING)
+		return &ps_ring_worker;
+	if (o->strategies == PS_INDEPENDENT)
+		return &ps_alone_worker;
+	return o->transports == PS_PODLANE ? &ps_podlane_worker :
+					     &ps_overlay_worker;
+}
+
 static int run(const struct ps_job *job, struct ps_report *r,
 	       struct pl_err *err)
 {
-	const struct ps_worker_ops *ops = job->o.transports == PS_PODLANE ?
-		&ps_podlane_worker : &ps_overlay_worker;
+	const struct ps_worker_ops *ops = ops_of(&job->o);
 	void *state = NULL;
 	int rc;
 

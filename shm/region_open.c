@@ -214,6 +214,9 @@ int pl_region_open(struct pl_conn *conn, const char *pod_addr,
 			rc = pl_err_set(err, ENOENT, "no such region, as far "
 					"as an agent knows that was started a "
 					"moment ago");
+		/* What earlier attempts said is no news any more. */
+		if (rc == 0)
+			pl_err_clear(err);
 		if (rc != -ENOENT)
 			return rc;
 		ns = PL_MIN(ns * 2, (uint64_t)RETRY_MAX_NS);

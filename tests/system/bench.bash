@@ -45,7 +45,7 @@ long_run() {
 role() { pgrep -P "$RUN" -f "^ps_throughput $1 "; }
 # Both roles are there and have had the time to be in the middle of a step.
 in_the_middle() {
-	wait_for 40 role worker && wait_for 10 role server && sleep 1
+	wait_for 40 role worker && wait_for 10 role "${1:-server}" && sleep 1
 }
 ended() {
 	local rc s=0

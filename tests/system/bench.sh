@@ -44,6 +44,30 @@ check "raw" runs raw --raw --placement same-node
 check "raw runs verify nothing" q raw \
 	'[.results[]|(.verified|not) and .roofline_share==null]|all'
 check "raw: the overlay's share is known" q raw '.results[0].raw_share>0'
+all=parameter_server,ring,independent
+check "all strategies, transports and placements" runs strategies \
+	--variable-update $all --transport overlay,host,podlane \
+	--placement both,spread --workers 3 --servers 2
+check "each that there is, once" q strategies '[.results[]|
+	.placement+" "+.variable_update+" "+.transport]|length==17 and
+	(unique|length)==17'
+check "all of them are verified" q strategies '[.results[].verified]|all'
+paths() {
+	q strategies "[.results[]|select(.placement==\"$1\" and
+		.variable_update==\"$2\").path]==[$3]"
+}
+check "paths of servers on both nodes" paths spread parameter_server \
+	'"overlay-tcp","loopback-tcp+host-tcp","shm+tcp"'
+check "paths of a ring on one node" paths same-node ring \
+	'"overlay-tcp","loopback-tcp","shm"'
+check "paths of a ring over both" paths spread ring \
+	'"overlay-tcp","loopback-tcp+host-tcp","shm+tcp"'
+check "who exchanges nothing says so" paths spread independent '"none"'
+check "a ring of one" runs alone --variable-update ring --workers 1 \
+	--placement same-node
+check "has no path" q alone '[.results[].path]==["none","none"]'
+check "a ring, raw" runs rawring --variable-update ring --raw \
+	--placement spread
 printf '64\nmoon\n' >"$T/net.bad"
 printf 'a/kernel 300x1000\na/bias 1000\n' >"$T/net"
 check "a model of one's own" bench --tensors "$T/net" --steps 2 --warmup 1 \
@@ -72,6 +96,12 @@ check "nothing is left of good runs" nothing_left
 check "unknown option" fails 2 "unknown option '--frob'" --frob
 check "a bad tensor is named by file and line" fails 2 \
 	"net.bad: line 2" --tensors "$T/net.bad"
+check "a ring has no other node" fails 2 "give --placement spread" \
+	--variable-update ring
+check "one worker can't be on two nodes" fails 2 "two workers" \
+	--placement spread --workers 1
+check "a ring is synchronous" fails 2 "--async is for" --async \
+	--variable-update ring --placement same-node
 check "unknown model" fails 2 "unknown model 'lenet'" --model lenet
 check "unknown placement" fails 2 "'moon'" --placement moon
 check "unknown transport" fails 2 "'pigeon'" --transport pigeon

@@ -8,7 +8,7 @@ kill_role() {
 	local victim rc text=$2 what=$1
 	shift 2
 	long_run "$@"
-	in_the_middle || { kill -KILL "$RUN"; cat "$T/err"; return 1; }
+	in_the_middle "$what" || { kill -KILL "$RUN"; cat "$T/err"; return 1; }
 	victim=$(role "$what" | tail -1)
 	kill -KILL "$victim"
 	ended
@@ -18,12 +18,16 @@ kill_role() {
 for t in overlay podlane; do
 	for p in same-node cross-node; do
 		check "a worker is killed, $p, $t" kill_role worker \
-			"googlenet, $p, $t: worker [01] was killed by signal 9" \
+			"googlenet, $p, $t, p.*r: worker [01] was killed by signal 9" \
 			--transport $t --placement $p
 		check "a server is killed, $p, $t" kill_role server \
-			"googlenet, $p, $t: server 0 was killed by signal 9" \
+			"googlenet, $p, $t, p.*r: server 0 was killed by signal 9" \
 			--transport $t --placement $p
 	done
+	check "a worker of a ring is killed, $t" kill_role worker \
+		"googlenet, spread, $t, ring: worker 3 was killed by signal 9" \
+		--transport $t --placement spread --variable-update ring \
+		--workers 4
 done
 check "nothing is left of killed roles" nothing_left
 # An agent's death is reported at once, by its side of the data path or not.

@@ -85,7 +85,7 @@ static int verify(struct state *s, uint32_t workers, uint32_t steps,
 	int r = 0;
 
 	for (c = 0; c < s->plan.n_chunks && !r; c++)
-		r = ps_verify(&s->plan, c, workers, steps, s->p +
+		r = ps_verify(&s->plan, c, 0, workers, steps, s->p +
 			      ps_plan_chunk(&s->plan, c).first, err);
 	return r;
 }

@@ -74,6 +74,7 @@ static void bad_input_is_named(void **state)
 		{ PS_CMD_COMPARE, { "--model", "vgg16", "--tensors", "/x" },
 		  "not both" },
 		{ PS_CMD_COMPARE, { "--placement", "moon" }, "'moon'" },
+		{ PS_CMD_COMPARE, { "--variable-update", "tree" }, "'tree'" },
 		{ PS_CMD_COMPARE, { "--frob" }, "unknown option '--frob'" },
 		{ PS_CMD_COMPARE, { "--rank", "1" }, "unknown option" },
 		{ PS_CMD_COMPARE, { "--steps", "0" }, "--steps 0" },

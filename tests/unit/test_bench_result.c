@@ -60,7 +60,7 @@ static int read_three(const char *server, const char *w0, const char *w1,
 		c[i].report.text = (char *)text[i];
 		c[i].report.len = text[i] ? strlen(text[i]) : 0;
 	}
-	return ps_outcome_read(&o, c, 3, out, err);
+	return ps_outcome_read(&o, PS_SERVER, c, 3, out, err);
 }
 
 static void reports_are_put_together(void **state)
@@ -163,7 +163,7 @@ static struct ps_bench *make_bench(void)
 static void medians_and_pairs(void **state)
 {
 	struct ps_bench *b = make_bench();
-	struct ps_case c = { ps_model_find("vgg16"), PS_SAME_NODE,
+	struct ps_case c = { ps_model_find("vgg16"), PS_SAME_NODE, PS_SERVER,
 			     PS_PODLANE };
 	double model = 4.0 * (double)c.model->elems;
 	struct ps_run p[3] = { 0 }, o[3] = { 0 };
@@ -224,7 +224,7 @@ static void json_has_this_shape(void **state)
 {
 	struct ps_bench *b = make_bench();
 	struct ps_result r = { .c = { ps_model_find("googlenet"),
-				      PS_SAME_NODE, PS_PODLANE },
+				      PS_SAME_NODE, PS_SERVER, PS_PODLANE },
 			       .images_per_s = 12.5,
 			       .speedup_vs_overlay = NAN, .path = "shm",
 			       .verified = true };
@@ -240,8 +240,8 @@ static void json_has_this_shape(void **state)
 	check_keys(m, "kernel cpu cores congestion_control default_qdisc ");
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
 		   "sysctl overlay_sockets carrier ");
-	check_keys(one, "model placement transport workers servers steps "
-		   "images_per_s step_ms gradient_bytes_per_s cpu_s_per_gb "
+	check_keys(one, "model placement variable_update transport workers "
+		   "servers steps images_per_s step_ms gradient_bytes_per_s cpu_s_per_gb "
 		   "speedup_vs_overlay scaling_efficiency roofline_share path "
 		   "local_sum verified memory_bytes_per_s raw_bytes_per_s "
 		   "raw_share ");

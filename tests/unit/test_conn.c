@@ -563,6 +563,7 @@ static void refusals(void **state)
 	assert_int_equal(pl_region_open(c, "10.1.2.3", "a", SOON_MS, &r,
 					&err), 0);
 	assert_int_equal(s.seen[PL_MSG_REGION_OPEN], 5);
+	assert_int_equal(err.code, 0);
 	pl_region_close(r);
 	times = 1000;
 	assert_int_equal(pl_region_open(c, "10.1.2.3", "a", 30, &r, &err),

@@ -1,0 +1,451 @@
+/*
+ * bench/ps_ring.c - ring all-reduce between workers, over any transport
+ *
+ * Theory of operation
+ *
+ * n workers stand in a ring; each sends to the next one and receives from the
+ * one before. The gradients are cut into n parts of equal size (chunk c is of
+ * part c % n). In n - 1 rounds sums go around: worker i sends part i - r in
+ * round r and adds what it receives, part i - r - 1, to its own. Then worker i
+ * has all of part i + 1, and n - 1 more rounds pass the sums on until everybody
+ * has all of them. Each worker moves 2 (n - 1) / n of the model each way, the
+ * least that any all-reduce can (Patarasu and Yuan, 2009).
+ *
+ * What is received in one round is sent in the next, chunk by chunk: a second
+ * thread sends, as far as `received` allows. The sums stand where the gradients
+ * were, and each worker updates its own parameters with them.
+ *
+ * A chunk is filled when it is first touched: before it is sent in the first
+ * round, or while the neighbour's is added.
+ */
+#include "bench/ps_ring.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "bench/ps_kernels.h"
+#include "bench/ps_link.h"
+#include "bench/ps_overlay.h"
+
+struct ring {
+	const struct ps_job *job;
+	uint32_t n, rank;
+	struct ps_port port;
+	struct ps_link next, prev;
+	float *grads, *params;
+	pthread_t sender;
+	bool started;
+	uint64_t sent, received_bytes;
+
+	pthread_mutex_t lock;		/* of what follows */
+	pthread_cond_t moved;
+	uint32_t asked, done;		/* steps to be sent, and sent */
+	uint64_t received;		/* chunks, in this step */
+	struct pl_err failure;		/* of either thread */
+	bool stop;
+};
+
+/* --- parts and rounds ----------------------------------------------------- */
+
+uint32_t ps_ring_rounds(uint32_t workers)
+{
+	return 2 * (workers - 1);
+}
+
+/* Sums go down by one part a round, and are passed on from one further up. */
+uint32_t ps_ring_part(uint32_t workers, uint32_t rank, uint32_t round)
+{
+	uint32_t turn = round % (workers - 1);
+	uint32_t first = round < workers - 1 ? rank : rank + 1;
+
+	return (first + workers - turn) % workers;
+}
+
+uint32_t ps_ring_chunks(const struct ps_plan *plan, uint32_t workers,
+			uint32_t part)
+{
+	return (plan->n_chunks + workers - 1 - part) / workers;
+}
+
+/* What arrives in a round is what the worker before sends in it. */
+static uint32_t part_in(const struct ring *w, uint32_t round)
+{
+	return ps_ring_part(w->n, (w->rank + w->n - 1) % w->n, round);
+}
+
+static bool is_sum_round(const struct ring *w, uint32_t round)
+{
+	return round < w->n - 1;
+}
+
+static float *place(const struct ring *w, float *array,
+		    const struct ps_chunk *k)
+{
+	return array + (w->job->o.raw ? 0 : k->first);
+}
+
+static uint64_t array_elems(const struct ps_job *job)
+{
+	return job->o.raw ? job->plan.chunk_elems : job->plan.elems;
+}
+
+/* --- both threads --------------------------------------------------------- */
+
+static int fail(struct ring *w, const struct pl_err *err)
+{
+	pthread_mutex_lock(&w->lock);
+	if (!w->failure.code)
+		w->failure = *err;
+	pthread_cond_broadcast(&w->moved);
+	pthread_mutex_unlock(&w->lock);
+	return -err->code;
+}
+
+/* --- sending -------------------------------------------------------------- */
+
+/* Wait until so many chunks of the step were received. */
+static bool wait_received(struct ring *w, uint64_t chunks)
+{
+	bool ok;
+
+	pthread_mutex_lock(&w->lock);
+	while (w->received < chunks && !w->failure.code && !w->stop)
+		pthread_cond_wait(&w->moved, &w->lock);
+	ok = w->received >= chunks;
+	pthread_mutex_unlock(&w->lock);
+	return ok;
+}
+
+static int send_chunk(struct ring *w, uint32_t step, uint32_t round,
+		      uint32_t c)
+{
+	const struct ps_plan *plan = &w->job->plan;
+	struct ps_chunk k = ps_plan_chunk(plan, c);
+	float *g = place(w, w->grads, &k);
+	struct pl_err err;
+	int rc;
+
+	if (round == 0 && !w->job->o.raw)
+		ps_fill(plan, c, w->job->o.rank, step, g);
+	rc = ps_link_send(&w->next, g, k.n * sizeof(float));
+	if (rc < 0) {
+		ps_link_error(&w->next, rc, &err);
+		return fail(w, &err);
+	}
+	w->sent += k.n * sizeof(float);
+	return 0;
+}
+
+static int send_step(struct ring *w, uint32_t step)
+{
+	uint64_t before = 0;	/* chunks received before those to be sent */
+
+	for (uint32_t r = 0; r < ps_ring_rounds(w->n); r++) {
+		uint32_t part = ps_ring_part(w->n, w->rank, r);
+		uint32_t n = ps_ring_chunks(&w->job->plan, w->n, part);
+
+		for (uint32_t i = 0; i < n; i++) {
+			if (r && !wait_received(w, before + i + 1))
+				return -ECANCELED;
+			if (send_chunk(w, step, r, i * w->n + part) < 0)
+				return -ECANCELED;
+		}
+		before += r ? n : 0;
+	}
+	return 0;
+}
+
+static void *send_main(void *arg)
+{
+	struct ring *w = arg;
+	int rc = 0;
+
+	pthread_mutex_lock(&w->lock);
+	while (rc == 0) {
+		while (w->asked == w->done && !w->stop)
+			pthread_cond_wait(&w->moved, &w->lock);
+		if (w->stop)
+			break;
+		pthread_mutex_unlock(&w->lock);
+		rc = send_step(w, w->done);
+		pthread_mutex_lock(&w->lock);
+		w->done += rc ? 0 : 1;
+		pthread_cond_broadcast(&w->moved);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* --- receiving ------------------------------------------------------------ */
+
+static void take_chunk(struct ring *w, uint32_t step, uint32_t round,
+		       uint32_t c, const float *src)
+{
+	const struct ps_plan *plan = &w->job->plan;
+	struct ps_chunk k = ps_plan_chunk(plan, c);
+	const float *sum = src;
+	float *g = w->grads + k.first;
+
+	if (w->job->o.raw)
+		return;
+	if (is_sum_round(w, round)) {
+		ps_fill_sum(plan, c, w->job->o.rank, step, &src, 1, g);
+		sum = g;
+	} else if (round + 1 < ps_ring_rounds(w->n)) {
+		memcpy(g, src, k.n * sizeof(float));
+	}
+	if (round + 2 >= w->n)
+		ps_update(w->params + k.first, &sum, 1, k.n);
+}
+
+static int receive_chunk(struct ring *w, uint32_t step, uint32_t round,
+			 uint32_t c, struct pl_err *err)
+{
+	size_t len = ps_plan_chunk(&w->job->plan, c).n * sizeof(float);
+	const void *src;
+	int rc = ps_link_peek(&w->prev, len, &src);
+
+	if (rc == 0) {
+		take_chunk(w, step, round, c, src);
+		rc = ps_link_consume(&w->prev, len);
+	}
+	if (rc < 0)
+		return ps_link_error(&w->prev, rc, err);
+	w->received_bytes += len;
+	pthread_mutex_lock(&w->lock);
+	w->received++;
+	pthread_cond_broadcast(&w->moved);
+	rc = -w->failure.code;
+	if (rc < 0)
+		*err = w->failure;
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+static int receive_step(struct ring *w, uint32_t step, struct pl_err *err)
+{
+	for (uint32_t r = 0; r < ps_ring_rounds(w->n); r++) {
+		uint32_t part = part_in(w, r);
+		uint32_t n = ps_ring_chunks(&w->job->plan, w->n, part);
+
+		for (uint32_t i = 0; i < n; i++) {
+			int rc = receive_chunk(w, step, r, i * w->n + part,
+					       err);
+
+			if (rc < 0)
+				return fail(w, err);
+		}
+	}
+	return 0;
+}
+
+/* One worker has nobody to talk to. */
+static void step_alone(struct ring *w, uint32_t step)
+{
+	for (uint32_t c = 0; c < w->job->plan.n_chunks && !w->job->o.raw;
+	     c++) {
+		struct ps_chunk k = ps_plan_chunk(&w->job->plan, c);
+		const float *src = w->grads + k.first;
+
+		ps_fill(&w->job->plan, c, w->job->o.rank, step,
+			w->grads + k.first);
+		ps_update(w->params + k.first, &src, 1, k.n);
+	}
+}
+
+static int ring_step(void *state, uint32_t step, struct pl_err *err)
+{
+	struct ring *w = state;
+	int rc;
+
+	if (w->n == 1) {
+		step_alone(w, step);
+		return 0;
+	}
+	pthread_mutex_lock(&w->lock);
+	w->received = 0;
+	w->asked = step + 1;
+	pthread_cond_broadcast(&w->moved);
+	pthread_mutex_unlock(&w->lock);
+	rc = receive_step(w, step, err);
+	pthread_mutex_lock(&w->lock);
+	while (w->done < w->asked && !w->failure.code)
+		pthread_cond_wait(&w->moved, &w->lock);
+	/* The thread whose error came first knows why. */
+	if (w->failure.code) {
+		*err = w->failure;
+		rc = -err->code;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+/* --- beginning and end ---------------------------------------------------- */
+
+static int connect_next(struct ring *w, struct pl_err *err)
+{
+	uint32_t next = (w->rank + 1) % w->n;
+
+	return ps_link_connect(&w->port, w->job->o.peers.text[next], next,
+			       &w->next, err);
+}
+
+static int accept_prev(struct ring *w, struct pl_err *err)
+{
+	return ps_link_accept(&w->port, (w->rank + w->n - 1) % w->n, &w->prev,
+			      err);
+}
+
+/* The first one begins; whoever was accepted goes on. */
+static int join_ring(struct ring *w, struct pl_err *err)
+{
+	int rc = ps_port_open(w->job, &w->port, err);
+
+	if (rc == 0 && w->rank)
+		rc = accept_prev(w, err);
+	if (rc == 0)
+		rc = connect_next(w, err);
+	if (rc == 0 && !w->rank)
+		rc = accept_prev(w, err);
+	return rc;
+}
+
+static int allocate(struct ring *w, struct pl_err *err)
+{
+	const struct ps_plan *plan = &w->job->plan;
+
+	w->grads = ps_floats_alloc(array_elems(w->job), err);
+	w->params = w->grads ? ps_floats_alloc(array_elems(w->job), err) :
+			       NULL;
+	if (!w->params)
+		return -ENOMEM;
+	for (uint32_t c = 0; c < plan->n_chunks && !w->job->o.raw; c++)
+		ps_params_init(plan, c,
+			       w->params + ps_plan_chunk(plan, c).first);
+	return 0;
+}
+
+static void ring_close(void *state)
+{
+	struct ring *w = state;
+
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_broadcast(&w->moved);
+	pthread_mutex_unlock(&w->lock);
+	ps_link_close(&w->prev);
+	if (w->started)
+		pthread_join(w->sender, NULL);
+	ps_link_close(&w->next);
+	ps_port_close(&w->port);
+	ps_floats_free(w->grads, array_elems(w->job));
+	ps_floats_free(w->params, array_elems(w->job));
+	pthread_cond_destroy(&w->moved);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+static int set_up(struct ring *w, struct pl_err *err)
+{
+	int rc = allocate(w, err);
+
+	if (rc < 0 || w->n == 1)
+		return rc;
+	rc = join_ring(w, err);
+	if (rc < 0)
+		return rc;
+	rc = pthread_create(&w->sender, NULL, send_main, w);
+	if (rc)
+		return pl_err_set(err, rc, "starting a thread: %s",
+				  strerror(rc));
+	w->started = true;
+	return 0;
+}
+
+static int ring_open(const struct ps_job *job, void **state,
+		     struct ps_report *rep, struct pl_err *err)
+{
+	struct ring *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return pl_err_set(err, ENOMEM, "no memory for the worker");
+	w->job = job;
+	w->n = job->o.workers;
+	w->rank = job->o.rank;
+	w->port = PS_PORT_NONE;
+	w->next = w->prev = PS_LINK_NONE;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->moved, NULL);
+	rc = set_up(w, err);
+	if (rc < 0) {
+		ring_close(w);
+		return rc;
+	}
+	pl_format(rep->path, sizeof(rep->path), "%s",
+		  w->n == 1 ? "none" : w->next.path);
+	pl_format(rep->param_path, sizeof(rep->param_path), "%s",
+		  w->n == 1 ? "none" : w->prev.path);
+	if (w->next.fd >= 0)
+		ps_congestion_of(w->next.fd, rep->congestion);
+	*state = w;
+	return 0;
+}
+
+static int ring_settle(void *state, struct pl_err *err)
+{
+	(void)state;
+	(void)err;
+	return 0;
+}
+
+static const float *ring_param(void *state, uint32_t chunk)
+{
+	struct ring *w = state;
+	struct ps_chunk k = ps_plan_chunk(&w->job->plan, chunk);
+
+	return w->params + k.first;
+}
+
+/* Nobody may go before its neighbour has all that was sent. */
+static int ring_bye(void *state, struct pl_err *err)
+{
+	struct ring *w = state;
+	const void *data;
+	const char bye = PS_BYE;
+	int rc;
+
+	if (w->n == 1)
+		return 0;
+	rc = ps_link_send(&w->next, &bye, 1);
+	if (rc < 0)
+		return ps_link_error(&w->next, rc, err);
+	rc = ps_link_peek(&w->prev, 1, &data);
+	if (rc == 0)
+		rc = ps_link_consume(&w->prev, 1);
+	return rc < 0 ? ps_link_error(&w->prev, rc, err) : 0;
+}
+
+static void ring_bytes(void *state, uint64_t *sent, uint64_t *received)
+{
+	struct ring *w = state;
+
+	/* Asked between steps, when nobody sends. */
+	pthread_mutex_lock(&w->lock);
+	*sent = w->sent;
+	*received = w->received_bytes;
+	pthread_mutex_unlock(&w->lock);
+}
+
+const struct ps_worker_ops ps_ring_worker = {
+	.open = ring_open,
+	.step = ring_step,
+	.settle = ring_settle,
+	.param = ring_param,
+	.bye = ring_bye,
+	.bytes = ring_bytes,
+	.close = ring_close,
+};
