@@ -125,8 +125,8 @@ AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 	$(call ar,$(f)))
 PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
-PK_daemonset := libcjson libnl-3.0 libcap libevent_core libseccomp libssl \
-	libcrypto libcurl yaml-0.1
+PK_daemonset := libcjson libnl-3.0 libcap libevent_core libevent_extra \
+	libseccomp libssl libcrypto libcurl yaml-0.1
 PK_bench := libcjson libnl-3.0
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread

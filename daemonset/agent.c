@@ -275,6 +275,9 @@ static int start(struct pl_agent *a, struct pl_err *err)
 		rc = pl_seccomp_install(err);
 	if (rc == 0)
 		rc = server_start(a, err);
+	if (rc == 0 && *a->args->conf.metrics_listen)
+		rc = pl_metrics_create(a, a->args->conf.metrics_listen,
+				       &a->metrics, err);
 	/* Now that pods can be served, runtimes may send them. */
 	if (rc == 0 && a->args->conf.cni.mode != PL_CNI_NONE)
 		rc = pl_keeper_create(a, &a->keeper, err);
@@ -285,6 +288,7 @@ static int start(struct pl_agent *a, struct pl_err *err)
 static void stop(struct pl_agent *a)
 {
 	pl_keeper_destroy(a->keeper);
+	pl_metrics_destroy(a->metrics);
 	if (a->server) {
 		pl_rundir_unlink(a->args->run_dir);
 		pl_server_destroy(a->server);

@@ -36,6 +36,8 @@ enum pl_registry_type {
 	PL_REGISTRY_KUBERNETES,
 };
 
+#define PL_AGENT_LISTEN_BYTES 64	/* of an address and a port */
+
 struct pl_agent_conf {
 	enum pl_registry_type registry;
 	char registry_file[PATH_MAX];	/* "": none */
@@ -58,6 +60,7 @@ struct pl_agent_conf {
 	bool checksum;			/* of what pods send over lanes */
 	uint32_t peer_ms;		/* silent so long: a node is lost */
 	enum pl_log_level log_level;
+	char metrics_listen[PL_AGENT_LISTEN_BYTES];	/* "": nowhere */
 	bool seccomp;			/* filter system calls */
 };
 

@@ -8,6 +8,8 @@
 
 #include "daemonset/agent.h"
 #include "daemonset/broker_internal.h"
+#include "daemonset/metrics.h"
+#include "daemonset/op_counts.h"
 #include "daemonset/overlay.h"
 #include "daemonset/pod.h"
 #include "daemonset/registry_source.h"
@@ -33,6 +35,8 @@ struct pl_agent {
 	struct event *overlay_retry;
 	int overlay_wait_s;
 	struct pl_server *server;
+	struct pl_metrics *metrics;		/* NULL: none */
+	struct pl_op_count ops[PL_OP_KINDS];
 	struct pl_keeper *keeper;	/* NULL: no section "cni" */
 	struct event *signals[2];
 	int lock_fd;

@@ -233,6 +233,10 @@ void pl_opening_end(struct pl_region_opening *o);
 
 /* --- broker_list.c -------------------------------------------------------- */
 
+/* What the pod has had, ends of lanes that are still there included. */
+void pl_pod_traffic(const struct pl_pod *pod, struct pl_flow *tx,
+		    struct pl_flow *rx);
+
 /* Lists for podlanectl; NULL when there is no memory. */
 cJSON *pl_list_pods(const struct pl_pods *p);
 cJSON *pl_list_lanes(const struct pl_broker *b);

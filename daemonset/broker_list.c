@@ -19,22 +19,28 @@ static void add_num(cJSON *j, const char *key, uint64_t v)
 	cJSON_AddNumberToObject(j, key, (double)pl_stat(v));
 }
 
-/* What the pod has had, ends of lanes that are still there included. */
-static void add_traffic(cJSON *j, const struct pl_pod *pod)
+void pl_pod_traffic(const struct pl_pod *pod, struct pl_flow *tx,
+		    struct pl_flow *rx)
 {
 	const struct pl_client *c;
 	const struct pl_lane_end *e;
-	struct pl_flow tx, rx;
 
-	pl_pod_counts_flows(pod->counts, &tx, &rx);
+	pl_pod_counts_flows(pod->counts, tx, rx);
 	LIST_FOREACH(c, &pod->clients, of_pod)
 		LIST_FOREACH(e, &c->lane_ends, of_client) {
 			struct pl_flows f;
 
 			pl_flows_read(e->ctl, &f);
-			pl_flow_add(&tx, &f.tx);
-			pl_flow_add(&rx, &f.rx);
+			pl_flow_add(tx, &f.tx);
+			pl_flow_add(rx, &f.rx);
 		}
+}
+
+static void add_traffic(cJSON *j, const struct pl_pod *pod)
+{
+	struct pl_flow tx, rx;
+
+	pl_pod_traffic(pod, &tx, &rx);
 	cJSON_AddItemToObject(j, "sent", pl_flow_json(&tx, true));
 	cJSON_AddItemToObject(j, "received", pl_flow_json(&rx, true));
 	add_num(j, "lanesEver", pod->usage.lanes +

@@ -12,6 +12,7 @@
 #include "common/util.h"
 #include "daemonset/agent.h"
 #include "daemonset/kube_conf.h"
+#include "daemonset/metrics.h"
 #include "daemonset/remote.h"
 
 #define LIMIT_MAX 1000000
@@ -92,6 +93,19 @@ static int get_path(const cJSON *obj, const char *where, const struct key *k,
 				  k->name, s);
 	rc = pl_format(field, PATH_MAX, "%s", s);
 	return rc < 0 ? pl_err_set(err, -rc, "%s is too long", k->name) : 1;
+}
+
+static int get_listen(const cJSON *obj, const char *where, const struct key *k,
+		      void *field, struct pl_err *err)
+{
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc > 0 && *s && pl_metrics_check(s, err) < 0)
+		return -EINVAL;
+	if (rc > 0 && pl_format(field, PL_AGENT_LISTEN_BYTES, "%s", s) < 0)
+		return pl_err_set(err, EINVAL, "metrics.listen is too long");
+	return rc;
 }
 
 static int get_registry(const cJSON *obj, const char *where,
@@ -197,6 +211,7 @@ static const struct key keys[] = {
 	{ "registry", "kubeconfig", get_path, AT(registry_kubeconfig), 0, 0 },
 	{ "registry", "serviceAccount", get_path, AT(registry_account), 0, 0 },
 	{ "registry", "podCIDRs", get_bool, AT(registry_cidrs), 0, 0 },
+	{ "metrics", "listen", get_listen, AT(metrics_listen), 0, 0 },
 	{ "policy", "file", get_path, AT(policy_file), 0, 0 },
 	{ "carrier", "type", get_carrier, AT(carrier), 0, 0 },
 	{ "carrier", "port", get_u16, AT(port), 1, 65535 },
@@ -222,6 +237,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 {
 	*c = (struct pl_agent_conf){
 		.state_dir = PL_AGENT_STATE_DIR "/agent",
+		.metrics_listen = PL_METRICS_LISTEN,
 		.registry_account = PL_KUBE_ACCOUNT_DIR,
 		.registry_cidrs = true,
 		.carrier = "tcp",
@@ -412,7 +428,8 @@ int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		       struct pl_err *err)
 {
 	static const char *const sections[] = { "", "registry", "policy",
-						"carrier", "limits" };
+						"carrier", "limits",
+						"metrics" };
 	pl_auto_json *top = NULL;
 	int rc = pl_json_load(path, &top, err);
 

@@ -208,6 +208,15 @@ static const struct op {
 	{ "policy", op_policy },
 };
 
+static int counted(struct request *r, const struct op *op, struct pl_err *err)
+{
+	uint64_t began = pl_now_ns();
+	int rc = op->fn(r, err);
+
+	pl_op_count(r->agent->ops, op->name, rc, pl_now_ns() - began);
+	return rc;
+}
+
 static int run(struct request *r, struct pl_err *err)
 {
 	const char *name = NULL;
@@ -217,7 +226,7 @@ static int run(struct request *r, struct pl_err *err)
 		return rc;
 	for (size_t i = 0; name && i < PL_ARRAY_SIZE(ops); i++)
 		if (!strcmp(ops[i].name, name))
-			return ops[i].fn(r, err);
+			return counted(r, &ops[i], err);
 	return pl_err_set(err, ENOSYS, "this agent (version %s) knows no "
 			  "operation '%.64s'", PL_VERSION, name ? name : "");
 }
