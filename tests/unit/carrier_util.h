@@ -21,11 +21,20 @@
 #include "common/util.h"
 #include "rdma/carrier.h"
 #include "tests/unit/loop_util.h"
+#include "tests/unit/tls_util.h"
 
 #define WAIT_NS 20000000000ull
 
+/* How ends know each other; NONE until one of the ends_* functions. */
+static struct {
+	enum pl_security kind;
+	bool plain;
+	struct pki pki;			/* node-a, node-b, node-c, psk */
+} ends = { .kind = PL_SECURITY_NONE };
+
 /* One agent's carrier and what it was told. */
 struct end {
+	struct files files;
 	struct pl_carrier *c;
 	struct pl_carrier_peer *peer;	/* of the last up */
 	const char *refuse;		/* node that is not admitted */
@@ -113,6 +122,58 @@ static inline struct pl_addr loopback(void)
 	return a;
 }
 
+static inline int ends_make(enum pl_security kind, bool plain)
+{
+	ends.kind = kind;
+	ends.plain = plain;
+	pki_init(&ends.pki);
+	leaf_write(&ends.pki, "node-a", "DNS:node-a", &ends.pki.ca, DAY_S);
+	leaf_write(&ends.pki, "node-b", "DNS:node-b", &ends.pki.ca, DAY_S);
+	leaf_write(&ends.pki, "node-c", "DNS:node-c", &ends.pki.ca, DAY_S);
+	text_write(&ends.pki, "psk", KEY_1);
+	return 0;
+}
+
+/* Group setups, and their teardown. */
+static inline int ends_psk(void **state)
+{
+	(void)state;
+	return ends_make(PL_SECURITY_PSK, false);
+}
+
+static inline int ends_tls(void **state)
+{
+	(void)state;
+	return ends_make(PL_SECURITY_TLS, false);
+}
+
+static inline int ends_auth(void **state)
+{
+	(void)state;
+	return ends_make(PL_SECURITY_TLS, true);
+}
+
+static inline int ends_fini(void **state)
+{
+	(void)state;
+	pki_fini(&ends.pki);
+	ends.kind = PL_SECURITY_NONE;
+	return 0;
+}
+
+static inline struct pl_carrier_security end_security(struct end *e,
+						      const char *node)
+{
+	struct pl_carrier_security s = { .kind = ends.kind };
+
+	if (s.kind == PL_SECURITY_PSK)
+		s = psk_of(&ends.pki, &e->files, "psk");
+	else if (s.kind == PL_SECURITY_TLS)
+		s = tls_of(&ends.pki, &e->files, "ca", node);
+	s.plain = ends.plain;
+	return s;
+}
+
 static inline struct pl_carrier_config end_config(struct end *e,
 						  struct event_base *base,
 						  const char *node,
@@ -122,7 +183,7 @@ static inline struct pl_carrier_config end_config(struct end *e,
 		.node = node,
 		.listen_addr = loopback(),
 		.port = port,
-		.security = { .kind = PL_SECURITY_NONE },
+		.security = end_security(e, node),
 		.base = base,
 		.cb = { .admit = end_admit, .up = end_up, .down = end_down,
 			.message = end_message, .notify = end_notify,

@@ -523,5 +523,8 @@ int main(void)
 		T(forget_in_callback), T(port_in_use),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("plain", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("psk", tests, ends_psk, ends_fini) +
+	       cmocka_run_group_tests_name("tls", tests, ends_tls, ends_fini) +
+	       cmocka_run_group_tests_name("auth", tests, ends_auth, ends_fini);
 }

@@ -588,15 +588,22 @@ static void out_of_descriptors(void **state)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest links[] = {
 		T(reconnects), T(loss_ends_puts), T(restart_shows),
 		T(unreachable_is_told_once), T(both_dial), T(both_redial),
 		T(stranger_is_refused), T(without_admit_only_wanted),
+	};
+	const struct CMUnitTest foreign[] = {
 		T(wrong_name_is_refused), T(hello_is_checked),
 		T(silent_clients_are_bounded), T(frames_are_checked),
 		T(keys_are_of_one_peer), T(dribble), T(stale_set_makes_way),
 		T(out_of_descriptors),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("plain", links, NULL, NULL) +
+	       cmocka_run_group_tests_name("psk", links, ends_psk, ends_fini) +
+	       cmocka_run_group_tests_name("tls", links, ends_tls, ends_fini) +
+	       cmocka_run_group_tests_name("auth", links, ends_auth,
+					   ends_fini) +
+	       cmocka_run_group_tests_name("foreign", foreign, NULL, NULL);
 }

@@ -8,9 +8,6 @@
 #include "common/log.h"
 #include "rdma/tls.h"
 
-#define KEY_1 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
-#define KEY_2 "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
-
 struct side {
 	struct files files;
 	struct pl_carrier_security sec;

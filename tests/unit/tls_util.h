@@ -23,6 +23,9 @@
 
 #define DAY_S (24 * 3600L)
 
+#define KEY_1 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
+#define KEY_2 "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+
 struct authority {
 	EVP_PKEY *key;
 	X509 *cert;
