@@ -42,6 +42,11 @@ int pl_conn_lose(struct pl_conn *c, int why)
 	return why;
 }
 
+bool pl_conn_is_ours(const struct pl_conn *conn)
+{
+	return conn->pid == getpid();
+}
+
 /* --- what was not asked for ---------------------------------------------- */
 
 static void note_add(struct pl_conn *c, enum pl_msg_type type, uint64_t id,
@@ -287,6 +292,8 @@ void pl_conn_flush(struct pl_conn *c)
 void pl_conn_tell(struct pl_conn *conn, enum pl_msg_type type, uint64_t id,
 		  uint32_t epoch)
 {
+	if (!pl_conn_is_ours(conn))
+		return;
 	note_add(conn, type, id, epoch);
 	pl_conn_flush(conn);
 }
@@ -300,6 +307,10 @@ int pl_conn_call(struct pl_conn *conn, const struct pl_conn_call *call,
 	uint64_t last = deadline;
 	int rc;
 
+	if (!pl_conn_is_ours(conn))
+		return pl_err_set(err, EPERM, "this process is a child of the "
+				  "one that is connected to the agent: call "
+				  "pl_open in it");
 	if (call->timeout_ms >= 0)
 		last += (uint64_t)call->grace_ms * 1000000u;
 	pthread_mutex_lock(&conn->lock);
@@ -330,7 +341,8 @@ void pl_conn_poll(struct pl_conn *conn)
 	struct pl_msg m;
 	int rc = 0;
 
-	if (pthread_mutex_trylock(&conn->lock) != 0)
+	if (!pl_conn_is_ours(conn) ||
+	    pthread_mutex_trylock(&conn->lock) != 0)
 		return;
 	while (!conn->broken && conn->fd >= 0 && rc == 0) {
 		rc = pl_msg_recv_now(conn->fd, &m, NULL);
@@ -398,13 +410,13 @@ void pl_conn_obj_remove(struct pl_conn_obj *o)
 {
 	struct pl_conn *c = o->conn;
 
-	if (!c)
-		return;
-	pthread_mutex_lock(&c->objs_lock);
-	while (o->busy)
-		pthread_cond_wait(&c->idle, &c->objs_lock);
-	LIST_REMOVE(o, of_conn);
-	pthread_mutex_unlock(&c->objs_lock);
+	if (c && pl_conn_is_ours(c)) {
+		pthread_mutex_lock(&c->objs_lock);
+		while (o->busy)
+			pthread_cond_wait(&c->idle, &c->objs_lock);
+		LIST_REMOVE(o, of_conn);
+		pthread_mutex_unlock(&c->objs_lock);
+	}
 	o->conn = NULL;
 }
 
@@ -472,6 +484,7 @@ int pl_conn_attach(int fd, struct pl_conn **out, struct pl_err *err)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	}
 	c->fd = fd;
+	c->pid = getpid();
 	c->poke_fd = -1;
 	c->epoch = 1;
 	pthread_mutex_init(&c->lock, NULL);
@@ -542,21 +555,33 @@ int pl_open(struct pl_conn **out, struct pl_err *err)
 	return pl_conn_open(dial_agent, NULL, out, err);
 }
 
-void pl_close(struct pl_conn *conn)
+static void conn_fini(struct pl_conn *c)
 {
 	struct pl_conn_note *n;
 
+	while ((n = note_next(c)))
+		free(n);
+	pthread_cond_destroy(&c->moved);
+	pthread_cond_destroy(&c->idle);
+	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->notes_lock);
+	pthread_mutex_destroy(&c->objs_lock);
+}
+
+void pl_close(struct pl_conn *conn)
+{
+	bool is_ours;
+
 	if (!conn)
 		return;
+	is_ours = pl_conn_is_ours(conn);
 	pl_keeper_stop(conn);
-	while ((n = note_next(conn)))
-		free(n);
+	/* Even if a child of fork has the descriptor, too. */
+	if (is_ours && conn->fd >= 0)
+		shutdown(conn->fd, SHUT_RDWR);
 	pl_close_fd(&conn->fd);
-	pthread_cond_destroy(&conn->moved);
-	pthread_cond_destroy(&conn->idle);
-	pthread_mutex_destroy(&conn->lock);
-	pthread_mutex_destroy(&conn->notes_lock);
-	pthread_mutex_destroy(&conn->objs_lock);
+	if (is_ours)
+		conn_fini(conn);
 	free(conn);
 }
 

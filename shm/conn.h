@@ -22,6 +22,9 @@
  * agent came within resume_ms, the connection is broken for good, and so is
  * every object that could not be shown.
  *
+ * A child of fork has a copy of all this, but no keeper, and any lock may be
+ * taken for ever: it touches nothing but what it closes (pl_conn_is_ours).
+ *
  * Locks: lock, then objs_lock; neither is held while an object is resumed, for
  * which it is busy, and pl_conn_obj_remove waits for that.
  */
@@ -81,6 +84,7 @@ typedef int pl_conn_dial(void *arg, struct pl_err *err);
 
 struct pl_conn {
 	int fd;				/* changed by the keeper only */
+	pid_t pid;			/* whose it is: not a child's of fork */
 	struct pl_conn_info info;
 	char node[PL_WIRE_NODE];
 	unsigned int version;		/* of the protocol */
@@ -139,8 +143,12 @@ struct pl_conn_call {
 	uint32_t *epoch;		/* of the reply; NULL: of no interest */
 };
 
+/* Not inherited by fork. */
+bool pl_conn_is_ours(const struct pl_conn *conn);
+
 /*
- * The agent's ERROR becomes -errno and its text. -EPROTO: the reply was not
+ * The agent's ERROR becomes -errno and its text. -EPERM: this process has it by
+ * fork. -EPROTO: the reply was not
  * what it should be. -ETIMEDOUT: no reply. -ECONNRESET: there is no agent any
  * more.
  */
@@ -169,7 +177,10 @@ void pl_conn_obj_add(struct pl_conn *conn, struct pl_conn_obj *o,
 		     const struct pl_conn_obj_ops *ops, uint32_t epoch);
 /* It has another id now: what of `ended` may have been for that? */
 void pl_conn_obj_recheck(struct pl_conn_obj *o);
-/* Waits until the keeper has done with it. Does nothing without a conn. */
+/*
+ * Waits until the keeper has done with it. Does nothing without a conn, and
+ * without waiting in a child of fork.
+ */
 void pl_conn_obj_remove(struct pl_conn_obj *o);
 
 /* --- keeper.c ------------------------------------------------------------- */

@@ -280,11 +280,12 @@ int pl_keeper_start(struct pl_conn *conn, struct pl_err *err)
 
 void pl_keeper_stop(struct pl_conn *conn)
 {
-	if (conn->has_keeper) {
+	/* A child of fork does not have the thread. */
+	if (conn->has_keeper && pl_conn_is_ours(conn)) {
 		atomic_store(&conn->ending, true);
 		pl_keeper_poke(conn);
 		pthread_join(conn->keeper, NULL);
-		conn->has_keeper = false;
 	}
+	conn->has_keeper = false;
 	pl_close_fd(&conn->poke_fd);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/util.h"
 #include "shm/msg.h"
@@ -18,6 +19,7 @@ static void lane_init(struct pl_lane *l, const struct pl_lane_parts *p)
 	l->event_fd = -1;
 	l->epoll_fd = -1;
 	l->own_seg = p->own;
+	atomic_init(&l->pid, getpid());
 	l->peer_seg = p->peer;
 	if (p->info)
 		l->info = *p->info;
@@ -99,6 +101,7 @@ int pl_lane_fail(struct pl_lane *l)
 
 int pl_lane_shutdown(struct pl_lane *lane)
 {
+	pl_tx_sync(lane);
 	lane->tx.end = -EPIPE;
 	pl_lane_raise(lane, PL_STATE_SHUT);
 	return atomic_load_explicit(&lane->error, memory_order_relaxed);
@@ -108,8 +111,14 @@ void pl_lane_close(struct pl_lane *lane)
 {
 	if (!lane)
 		return;
-	pl_lane_raise(lane, PL_STATE_CLOSED);
-	pl_lane_part(lane);
+	pl_lane_adopt(lane);
+	if (!lane->is_heir) {
+		pl_tx_sync(lane);
+		pl_lane_raise(lane, PL_STATE_CLOSED);
+		pl_lane_part(lane);
+		/* Even if a child of fork has the descriptor, too. */
+		shutdown(lane->bell, SHUT_RDWR);
+	}
 	pl_lane_fd_close(lane);
 	pl_close_fd(&lane->bell);
 	pl_seg_close(&lane->own_seg);
@@ -156,8 +165,7 @@ static int failed(struct pl_lane_count *n, int rc)
 
 /* --- sending ------------------------------------------------------------ */
 
-/* The limit of a call that begins. */
-static struct pl_limit limit_of(const struct pl_lane *l)
+struct pl_limit pl_lane_limit(const struct pl_lane *l)
 {
 	return (struct pl_limit){
 		.ms = atomic_load_explicit(&l->timeout_ms,
@@ -189,11 +197,13 @@ static int tx_wait(struct pl_lane *l, uint64_t want, int flags,
 ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 		     int flags)
 {
-	struct pl_limit limit = limit_of(lane);
+	struct pl_limit limit = pl_lane_limit(lane);
 	const uint64_t most = pl_lane_step(lane->tx.size);
 	size_t done = 0;
-	int rc = pl_tx_check(lane);
+	int rc;
 
+	pl_tx_sync(lane);
+	rc = pl_tx_check(lane);
 	lane->tx.reserved = 0;
 	while (rc == 0 && done < len) {
 		uint64_t n = PL_MIN(len - done, most);
@@ -214,21 +224,30 @@ ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 	return done ? (ssize_t)done : failed(&lane->own->tx_count, rc);
 }
 
-ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
-			int flags)
+ssize_t pl_tx_reserve(struct pl_lane *lane, size_t want, void **ptr, int flags,
+		      struct pl_limit *limit)
 {
-	struct pl_limit limit = limit_of(lane);
-	int rc = pl_tx_check(lane);
+	int rc;
 
+	pl_tx_sync(lane);
+	rc = pl_tx_check(lane);
 	if (want > lane->tx.size)
 		return -EINVAL;
 	if (rc == 0 && pl_tx_space(lane) < PL_MAX(want, 1u))
-		rc = tx_wait(lane, PL_MAX(want, 1u), flags, &limit);
+		rc = tx_wait(lane, PL_MAX(want, 1u), flags, limit);
 	if (rc < 0)
 		return failed(&lane->own->tx_count, rc);
 	*ptr = lane->tx.ring + (lane->tx.head & (lane->tx.size - 1));
 	lane->tx.reserved = pl_tx_space(lane);
 	return (ssize_t)lane->tx.reserved;
+}
+
+ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
+			int flags)
+{
+	struct pl_limit limit = pl_lane_limit(lane);
+
+	return pl_tx_reserve(lane, want, ptr, flags, &limit);
 }
 
 int pl_lane_commit(struct pl_lane *lane, size_t len)
@@ -274,11 +293,13 @@ static int rx_wait(struct pl_lane *l, uint64_t want, int flags,
 
 static ssize_t recv_some(struct pl_lane *l, char *data, size_t len, int flags)
 {
-	struct pl_limit limit = limit_of(l);
+	struct pl_limit limit = pl_lane_limit(l);
 	const uint64_t most = pl_lane_step(l->rx.size);
 	size_t done = 0;
-	int rc = atomic_load_explicit(&l->error, memory_order_relaxed);
+	int rc;
 
+	pl_rx_sync(l);
+	rc = atomic_load_explicit(&l->error, memory_order_relaxed);
 	while (rc >= 0 && done < len) {
 		uint64_t n;
 
@@ -312,18 +333,19 @@ ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags)
 	return n;
 }
 
-ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
-		     int flags)
+ssize_t pl_rx_peek(struct pl_lane *lane, size_t want, const void **ptr,
+		   int flags, struct pl_limit *limit)
 {
-	struct pl_limit limit = limit_of(lane);
-	int rc = atomic_load_explicit(&lane->error, memory_order_relaxed);
+	int rc;
 
+	pl_rx_sync(lane);
+	rc = atomic_load_explicit(&lane->error, memory_order_relaxed);
 	if (want > lane->rx.size)
 		return -EINVAL;
 	if (rc == 0) {
 		rc = 1;
 		if (pl_rx_bytes(lane) < PL_MAX(want, 1u))
-			rc = rx_wait(lane, PL_MAX(want, 1u), flags, &limit);
+			rc = rx_wait(lane, PL_MAX(want, 1u), flags, limit);
 		if (pl_lane_has_fd(lane))
 			pl_lane_fd_update(lane);
 	}
@@ -331,6 +353,14 @@ ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
 		return failed(&lane->own->rx_count, rc);
 	*ptr = lane->rx.ring + (lane->rx.tail & (lane->rx.size - 1));
 	return (ssize_t)pl_rx_bytes(lane);
+}
+
+ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
+		     int flags)
+{
+	struct pl_limit limit = pl_lane_limit(lane);
+
+	return pl_rx_peek(lane, want, ptr, flags, &limit);
 }
 
 int pl_lane_consume(struct pl_lane *lane, size_t len)

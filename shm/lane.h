@@ -37,6 +37,9 @@
  * doorbell, and who has to wait sleeps on `turn`. Nothing of the above looks at
  * that: the peer's segment and the doorbell are replaced where they are.
  *
+ * A child of fork has copies of all that is not in segments. lane_fork.c says
+ * how it goes on with a lane, and its parent after it.
+ *
  * tests/model has models of all this; they change with it.
  */
 #ifndef SHM_LANE_H
@@ -55,6 +58,7 @@
 #include "shm/podlane.h"
 #include "shm/segment.h"
 #include "shm/spin.h"
+#include "shm/sum.h"
 
 #define PL_HOT __attribute__((aligned(PL_CACHELINE)))
 #define pl_likely(x) __builtin_expect(!!(x), 1)
@@ -70,7 +74,6 @@ struct pl_lane_tx {
 	bool sums;		/* with checksums, of which this is the last */
 	uint32_t crc;
 	uint32_t rung;		/* rx_wait that the bell was rung for last */
-	uint32_t wait_no;	/* last one stored in our tx_wait */
 	int end;		/* -EPIPE: no more can be sent */
 	struct pl_spin spin;
 };
@@ -81,9 +84,8 @@ struct pl_lane_rx {
 	uint64_t tail;		/* published */
 	uint64_t head;		/* the peer's, as last seen; final with end */
 	uint32_t rung;		/* tx_wait that the bell was rung for last */
-	uint32_t wait_no;	/* last one stored in our rx_wait */
 	int end;		/* 1: the stream ended, -ECONNRESET: it broke */
-	bool armed;		/* our rx_wait is set (lane_fd.c) */
+	uint32_t armed;		/* our rx_wait, if it is set (lane_fd.c) */
 	uint64_t armed_head;	/* head at that time */
 	bool sums;		/* the peer sends checksums; up to here they */
 	uint64_t summed;	/* were right, with this one */
@@ -114,6 +116,8 @@ struct pl_lane {
 
 	struct pl_seg own_seg PL_HOT;
 	struct pl_seg peer_seg;
+	_Atomic pid_t pid;		/* whose memory this is (lane_fork.c) */
+	bool is_heir;			/* not that of who made the lane */
 	struct pl_conn_obj obj;
 	struct pl_lane_info info;	/* but counters and id */
 	_Atomic uint64_t id;		/* the agent's; 0: it has none */
@@ -188,6 +192,26 @@ static inline uint64_t pl_lane_step(uint64_t ring_bytes)
 	return PL_MIN(ring_bytes / 4, (uint64_t)PL_LANE_STEP_MAX);
 }
 
+/* --- a child of fork, and its parent (lane_fork.c) ----------------------- */
+
+/*
+ * Before anything that two processes can't have in common is used. Returns
+ * whether this process is one that has only now been forked.
+ */
+bool pl_lane_adopt(struct pl_lane *l);
+
+/* Another process has gone on with it: take up where that has stopped. */
+void pl_tx_catch_up(struct pl_lane *l);
+void pl_rx_catch_up(struct pl_lane *l);
+
+static inline void pl_rx_sync(struct pl_lane *l)
+{
+	if (pl_unlikely(atomic_load_explicit(&l->own->tail,
+					     memory_order_relaxed) !=
+			l->rx.tail))
+		pl_rx_catch_up(l);
+}
+
 /* --- sending ------------------------------------------------------------ */
 
 static inline uint64_t pl_tx_space(const struct pl_lane *l)
@@ -225,6 +249,21 @@ static inline void pl_tx_publish(struct pl_lane *l, uint64_t len)
 	pl_count(&l->own->tx_count.calls, 1);
 	pl_lane_ring_if_waiting(l, &l->peer->rx_wait, &l->tx.rung,
 				&l->own->tx_count);
+}
+
+static inline void pl_tx_sync(struct pl_lane *l)
+{
+	const struct pl_lane_seg *s = l->own;
+
+	if (pl_unlikely(atomic_load_explicit(&s->head, memory_order_relaxed) !=
+				l->tx.head ||
+			(atomic_load_explicit(&s->state,
+					      memory_order_relaxed) !=
+				 PL_STATE_OPEN && !l->tx.end) ||
+			(l->tx.sums &&
+			 atomic_load_explicit(&s->sum, memory_order_relaxed) !=
+				 pl_sum_make(l->tx.head, l->tx.crc))))
+		pl_tx_catch_up(l);
 }
 
 /* The state of the peer changed, or something else did: what is it now? */
@@ -295,6 +334,15 @@ struct pl_limit {
 	uint64_t end_ns;	/* 0: not made up yet */
 };
 
+/* Of a call that begins; it holds for all of it, however often it waits. */
+struct pl_limit pl_lane_limit(const struct pl_lane *l);
+
+/* pl_lane_reserve and pl_lane_peek, as parts of calls. */
+ssize_t pl_tx_reserve(struct pl_lane *l, size_t want, void **ptr, int flags,
+		      struct pl_limit *limit);
+ssize_t pl_rx_peek(struct pl_lane *l, size_t want, const void **ptr, int flags,
+		   struct pl_limit *limit);
+
 /* Which events, how many bytes to read, how much space to write. */
 struct pl_want {
 	int events;		/* PL_IN, PL_OUT */
@@ -340,6 +388,9 @@ void pl_lane_fd_update(struct pl_lane *l);
 void pl_lane_fd_signal(struct pl_lane *l);
 
 void pl_lane_fd_close(struct pl_lane *l);
+
+/* Another one in the place of the parent's; without it when there is none. */
+void pl_lane_fd_inherited(struct pl_lane *l);
 
 /* The doorbell is about to be replaced, or was. */
 void pl_lane_fd_unbell(struct pl_lane *l);

@@ -23,6 +23,7 @@
  * has rung for, so the receiving thread has to ask anew. While the other one
  * sleeps, the receiving one leaves the doorbell to it.
  */
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -34,9 +35,13 @@ void pl_lane_fd_signal(struct pl_lane *l)
 {
 	const uint64_t one = 1;
 
+	if (atomic_exchange(&l->signalled, true))
+		return;
+	/* It is not this one that was announced to, then. */
+	if (pl_lane_adopt(l))
+		atomic_store(&l->signalled, true);
 	/* A counter that is full is readable. */
-	if (!atomic_exchange(&l->signalled, true) &&
-	    write(l->event_fd, &one, sizeof(one)) < 0)
+	if (write(l->event_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
@@ -62,15 +67,25 @@ static bool known(const struct pl_lane *l)
 	       atomic_load_explicit(&l->error, memory_order_relaxed);
 }
 
+/* By this process, and not by another one since. */
+static bool is_armed(const struct pl_lane *l)
+{
+	return l->rx.armed && l->rx.armed ==
+		       atomic_load_explicit(&l->own->rx_wait,
+					    memory_order_relaxed);
+}
+
 void pl_lane_fd_update(struct pl_lane *l)
 {
 	if (!known(l)) {
-		bool rung = unsignal(l);
+		bool rung;
 
+		pl_lane_adopt(l);
+		rung = unsignal(l);
 		if (pl_lane_drain(l))
 			rung = true;
 		/* The peer rings once for each time that it was asked. */
-		if (!l->rx.armed || rung || l->rx.head != l->rx.armed_head)
+		if (rung || l->rx.head != l->rx.armed_head || !is_armed(l))
 			pl_lane_arm(l, PL_IN);
 		if (!pl_rx_look(l, 1))
 			return;
@@ -136,6 +151,8 @@ int pl_lane_fd(struct pl_lane *lane)
 {
 	int rc;
 
+	pl_lane_adopt(lane);
+	pl_rx_sync(lane);
 	if (pl_lane_has_fd(lane))
 		return lane->epoll_fd;
 	pthread_mutex_lock(&lane->fd_lock);
@@ -149,6 +166,29 @@ int pl_lane_fd(struct pl_lane *lane)
 		return rc;
 	pl_lane_fd_update(lane);
 	return lane->epoll_fd;
+}
+
+void pl_lane_fd_inherited(struct pl_lane *l)
+{
+	const int epoll_fd = l->epoll_fd, event_fd = l->event_fd;
+
+	l->epoll_fd = -1;
+	l->event_fd = -1;
+	atomic_store(&l->has_fd, false);
+	atomic_store(&l->signalled, false);
+	if (epoll_fd < 0)
+		return;
+	/* The same number, another descriptor. */
+	if (fd_open(l) == 0 && dup3(l->epoll_fd, epoll_fd, O_CLOEXEC) >= 0) {
+		close(l->epoll_fd);
+		l->epoll_fd = epoll_fd;
+		atomic_store(&l->has_fd, true);
+	} else {
+		/* Rather none than one that is the parent's, too. */
+		pl_lane_fd_close(l);
+		close(epoll_fd);
+	}
+	close(event_fd);
 }
 
 void pl_lane_fd_close(struct pl_lane *l)

@@ -51,6 +51,8 @@ int pl_rx_sum(struct pl_lane *l, uint64_t *head)
 	if (l->rx.crc != (uint32_t)sum)
 		return mismatch(l);
 	l->rx.summed = upto;
+	atomic_store_explicit(&l->own->rx_sum, pl_sum_make(upto, l->rx.crc),
+			      memory_order_relaxed);
 	if (*head - l->rx.tail > upto - l->rx.tail)
 		*head = upto;
 	return 0;

@@ -71,9 +71,13 @@ static void scatter(struct cursor *c, const char *from, size_t len)
 ssize_t pl_lane_sendv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
 		      int flags)
 {
+	struct pl_limit limit = pl_lane_limit(lane);
 	struct cursor c = { iov, iovcnt, 0 };
 	ssize_t len = total(iov, iovcnt), done = 0;
-	int rc = len < 0 ? (int)len : pl_tx_check(lane);
+	int rc;
+
+	pl_tx_sync(lane);
+	rc = len < 0 ? (int)len : pl_tx_check(lane);
 
 	while (rc == 0 && done < len) {
 		size_t n = PL_MIN((size_t)(len - done),
@@ -84,7 +88,8 @@ ssize_t pl_lane_sendv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
 		/* The most that can be had without waiting, but something. */
 		if (pl_tx_space(lane) < n)
 			rc = pl_tx_refresh(lane);
-		room = rc < 0 ? rc : pl_lane_reserve(lane, 1, &to, flags);
+		room = rc < 0 ? rc :
+			pl_tx_reserve(lane, 1, &to, flags, &limit);
 		if (room < 0) {
 			rc = (int)room;
 			break;
@@ -101,6 +106,7 @@ ssize_t pl_lane_sendv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
 ssize_t pl_lane_recvv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
 		      int flags)
 {
+	struct pl_limit limit = pl_lane_limit(lane);
 	struct cursor c = { iov, iovcnt, 0 };
 	ssize_t len = total(iov, iovcnt), done = 0, rc = PL_MIN(len, 0);
 
@@ -110,9 +116,9 @@ ssize_t pl_lane_recvv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
 				  pl_lane_step(lane->rx.size));
 
 		/* After the first bytes only those that are there. */
-		rc = pl_lane_peek(lane, 1, &from,
-				  done && !(flags & PL_WAITALL) ?
-				  PL_DONTWAIT : flags);
+		rc = pl_rx_peek(lane, 1, &from,
+				done && !(flags & PL_WAITALL) ?
+				PL_DONTWAIT : flags, &limit);
 		if (rc <= 0)
 			break;
 		n = PL_MIN(n, (size_t)rc);

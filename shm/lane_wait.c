@@ -112,10 +112,12 @@ static void let_agents_run(const struct pl_lane *l)
 void pl_lane_probe(struct pl_lane *l)
 {
 	struct pollfd p = { .fd = l->bell, .events = POLLRDHUP };
-	uint32_t link = pl_lane_link(l);
 	struct timespec ts;
+	uint32_t link;
 	uint64_t now;
 
+	pl_lane_adopt(l);
+	link = pl_lane_link(l);
 	let_agents_run(l);
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
 	now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
@@ -204,25 +206,28 @@ static int look(struct pl_lane *l, const struct pl_want *want)
 
 /* --- sleeping ----------------------------------------------------------- */
 
-static uint32_t next_no(uint32_t *no)
+/* In our segment, so that another process goes on with them (lane_fork.c). */
+static uint32_t next_no(_Atomic uint32_t *last)
 {
-	if (++*no == 0)
-		++*no;
-	return *no;
+	uint32_t no = atomic_load_explicit(last, memory_order_relaxed) + 1;
+
+	if (no == 0)
+		no++;
+	atomic_store_explicit(last, no, memory_order_relaxed);
+	return no;
 }
 
 void pl_lane_arm(struct pl_lane *l, int events)
 {
 	if (events & PL_IN) {
-		atomic_store_explicit(&l->own->rx_wait,
-				      next_no(&l->rx.wait_no),
-				      memory_order_relaxed);
-		l->rx.armed = true;
+		l->rx.armed = next_no(&l->own->rx_wait_no);
 		l->rx.armed_head = l->rx.head;
+		atomic_store_explicit(&l->own->rx_wait, l->rx.armed,
+				      memory_order_relaxed);
 	}
 	if (events & PL_OUT)
 		atomic_store_explicit(&l->own->tx_wait,
-				      next_no(&l->tx.wait_no),
+				      next_no(&l->own->tx_wait_no),
 				      memory_order_relaxed);
 	/* Dekker; pairs with the fence in pl_lane_ring_if_waiting. */
 	pl_fence();
@@ -233,7 +238,7 @@ void pl_lane_disarm(struct pl_lane *l, int events)
 	if (events & PL_IN) {
 		atomic_store_explicit(&l->own->rx_wait, 0,
 				      memory_order_relaxed);
-		l->rx.armed = false;
+		l->rx.armed = 0;
 	}
 	if (events & PL_OUT)
 		atomic_store_explicit(&l->own->tx_wait, 0,
@@ -415,6 +420,7 @@ int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
 		pl_spin_learn(s, 0, false);
 		return got;
 	}
+	pl_lane_adopt(l);
 	while (!got)
 		got = sleep_once(l, want, limit);
 	now = pl_now_ns();
@@ -431,6 +437,10 @@ int pl_lane_wait(struct pl_lane *lane, int events, int timeout_ms)
 
 	if (!events || (events & ~(PL_IN | PL_OUT)) || timeout_ms < -1)
 		return -EINVAL;
+	if (events & PL_IN)
+		pl_rx_sync(lane);
+	if (events & PL_OUT)
+		pl_tx_sync(lane);
 	got = look(lane, &want);
 	if (!got && timeout_ms == 0) {
 		pl_lane_probe(lane);

@@ -135,11 +135,14 @@ struct pl_lane_seg {
 	uint8_t pad1[32];
 	/* line 2 */
 	_Atomic uint64_t tail;
-	uint8_t pad2[56];
+	_Atomic uint64_t rx_sum;	/* the owner's own, see lane_fork.c */
+	uint8_t pad2[48];
 	/* line 3: local to a hop */
 	_Atomic uint32_t rx_wait;
 	_Atomic uint32_t tx_wait;
-	uint8_t pad3[56];
+	_Atomic uint32_t rx_wait_no;	/* the owner's own: the last ones */
+	_Atomic uint32_t tx_wait_no;	/* that were not 0 */
+	uint8_t pad3[48];
 	/* lines 4 and 5 */
 	union {
 		struct pl_lane_count tx_count;	/* the sending thread's */
@@ -154,8 +157,11 @@ _Static_assert(offsetof(struct pl_lane_seg, state) == 72, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, carried_sends) == 80, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, sum) == 88, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tail) == 128, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, rx_sum) == 136, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, rx_wait) == 192, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tx_wait) == 196, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, rx_wait_no) == 200, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, tx_wait_no) == 204, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tx_count) == 256, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, rx_count) == 320, "layout");
 _Static_assert(sizeof(struct pl_lane_seg) == 384, "layout");

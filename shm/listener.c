@@ -263,9 +263,15 @@ int pl_listener_fd(const struct pl_listener *l)
 
 void pl_unlisten(struct pl_listener *l)
 {
+	bool is_ours;
+
 	if (!l)
 		return;
+	is_ours = pl_conn_is_ours(l->obj.conn);
 	pl_conn_obj_remove(&l->obj);
+	/* The agent is to see it even if a child of fork has the descriptor. */
+	if (is_ours && l->fd >= 0)
+		shutdown(l->fd, SHUT_RDWR);
 	listener_free(l);
 }
 
@@ -414,6 +420,10 @@ int pl_accept(struct pl_listener *l, int timeout_ms, struct pl_lane **out,
 	uint32_t epoch;
 	struct pl_msg m;
 
+	if (!pl_conn_is_ours(l->obj.conn))
+		return pl_err_set(err, EPERM, "this process is a child of the "
+				  "one that listens: call pl_open and "
+				  "pl_listen in it");
 	for (;;) {
 		int rc = take_offer(l, &m, &epoch, err);
 

@@ -20,9 +20,10 @@
  * Ownership: each object is freed by its own close call, in any order; lanes
  * and regions must be closed before their connection. Close calls take NULL.
  *
- * Processes: descriptors are close-on-exec. A child of fork has the mappings,
- * but must not use the objects, and as long as it has their descriptors the
- * peer can't see that its parent died: let it execute or close them.
+ * Processes: descriptors are close-on-exec. A child of fork may go on with
+ * lanes and regions, and its parent after it, one of the two at a time. What a
+ * child closes only frees what the child has of it; it can't ask the agent for
+ * anything (-EPERM), nor go on with another one. See podlane(7).
  *
  * Signals: SIGPIPE is never raised, and a handler that runs ends no wait.
  *
@@ -65,7 +66,8 @@ struct pl_region;
 /*
  * Connect to the agent of this pod, over the abstract Unix socket @podlane of
  * the caller's network namespace. -ECONNREFUSED: no agent serves this pod.
- * -EPROTO: the agent speaks no version that this library knows.
+ * -EDQUOT: the pod has as many connections as it may. -EPROTO: the agent speaks
+ * no version that this library knows. -ETIMEDOUT: it does not answer.
  */
 int pl_open(struct pl_conn **out, struct pl_err *err);
 
@@ -147,7 +149,7 @@ int pl_connect(struct pl_conn *conn, const char *pod_addr, const char *service,
 
 /*
  * Say that no more will be sent; the peer reads what is there and then 0. Own
- * receiving goes on. 0, also when it was said before; -EPROTO.
+ * receiving goes on. 0, also when it was said before; -EPROTO; -EBADMSG.
  */
 int pl_lane_shutdown(struct pl_lane *lane);
 /*
@@ -162,9 +164,9 @@ void pl_lane_close(struct pl_lane *lane);
 /*
  * Copy bytes into the lane. Waits for space, and without PL_DONTWAIT sends all.
  * Returns the bytes sent. -EPIPE: the peer closed or died; -EPROTO: the peer
- * broke the rules of the lane; -ETIMEDOUT by pl_lane_set_timeout. When some
- * bytes were sent before an error, their number is returned and the next call
- * returns the error.
+ * broke the rules of the lane; -EBADMSG: see pl_lane_recv; -ETIMEDOUT by
+ * pl_lane_set_timeout. When some bytes were sent before an error, their number
+ * is returned and the next call returns the error.
  */
 ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 		     int flags);
@@ -227,9 +229,9 @@ void pl_lane_set_spin(struct pl_lane *lane, int may_spin);
 /*
  * A descriptor for poll and epoll, level-triggered: readable while bytes, the
  * end of the stream or an error can be read, also when only a part was read,
- * and when the peer died. Now and then it is readable for nothing: receive with
- * PL_DONTWAIT, and -EAGAIN has cleared it. It does not tell about space for
- * sending: use pl_lane_wait for that.
+ * and when the peer died. Now and then it is readable for nothing: receiving
+ * with PL_DONTWAIT clears that. It does not tell about space for sending: use
+ * pl_lane_wait for that.
  *
  * Stays the lane's; it is an epoll descriptor over the doorbell and an event of
  * the lane's own, made at the first call. Lanes of which it is never asked do

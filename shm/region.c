@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/util.h"
 #include "shm/fence.h"
@@ -46,6 +47,7 @@ int pl_region_attach(const struct pl_region_parts *parts,
 	r->watch = p.watch;
 	r->bell = p.bell;
 	r->is_owner = p.is_owner;
+	r->pid = getpid();
 	if (p.info)
 		r->info = *p.info;
 	pl_spin_init(&r->spin);
@@ -65,7 +67,8 @@ void pl_region_close(struct pl_region *region)
 {
 	if (!region)
 		return;
-	if (region->is_owner) {
+	/* What a child of fork closes goes on. */
+	if (region->is_owner && region->pid == getpid()) {
 		/* Version is final; pairs with the acquire in look. */
 		atomic_store_explicit(&seg_of(region)->state, PL_STATE_CLOSED,
 				      memory_order_release);
@@ -127,27 +130,29 @@ int pl_region_publish(struct pl_region *region, size_t offset, size_t len,
 {
 	struct pl_region_seg *s = seg_of(region);
 	struct pl_region_range *range;
+	uint64_t v;
 
 	if (!region->is_owner)
 		return -EPERM;
 	if (offset > region->seg.data_bytes ||
 	    len > region->seg.data_bytes - offset)
 		return -EINVAL;
+	/* Ours alone; a child of fork may have moved it. */
+	v = atomic_load_explicit(&s->version, memory_order_relaxed);
 	/*
 	 * Release: whoever reads this entry instead of the one that it wanted
 	 * also sees that version has come so far.
 	 */
-	range = &s->log[region->version % PL_REGION_LOG];
+	range = &s->log[v % PL_REGION_LOG];
 	atomic_store_explicit(&range->offset, offset, memory_order_release);
 	atomic_store_explicit(&range->len, len, memory_order_release);
-	region->version++;
+	v++;
 	/* Pairs with the acquire in look and pl_region_version. */
-	atomic_store_explicit(&s->version, region->version,
-			      memory_order_release);
+	atomic_store_explicit(&s->version, v, memory_order_release);
 	pl_futex_wake(version_word(region), 0);
 	ring_watch(region);
 	if (version)
-		*version = region->version;
+		*version = v;
 	return 0;
 }
 

@@ -35,6 +35,7 @@
 struct pl_region {
 	struct pl_seg seg;
 	bool is_owner;
+	pid_t pid;			/* not that of a child of fork */
 	struct pl_conn_obj obj;
 	/* The agent's, and its epoch; 0: it has none. With objs_lock. */
 	uint64_t id;
@@ -48,7 +49,6 @@ struct pl_region {
 	/* Owner. */
 	struct pl_seg watch;		/* the agent's page, or none */
 	int bell;			/* -1: none */
-	uint64_t version;		/* published */
 	/* Readers, any thread. */
 	_Atomic uint64_t seen;		/* no thread saw a later version */
 	_Atomic int error;		/* -EPROTO */

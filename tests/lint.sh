@@ -87,6 +87,7 @@ if command -v mandoc >/dev/null; then
 		[ -e "$m" ] && { mandoc -T lint -W error "$m" || say "$m"; }
 	done
 fi
+tests/lint_man.sh || bad=1
 for s in $(list '*.sh' tests/run tests/vm/{kernel,vm,guest,init} .ci/run); do
 	bash -n "$s" || say "$s"
 done

@@ -24,15 +24,14 @@ synopsis() {
 # What the comment before a function says that it returns.
 errors_of() {
 	awk -v f="$1" '
-		/^\/\*/ { said = "" }
-		{ text = text $0 }
+		/^(\/\*|struct)/ { said = "" }
 		/^( \*|\/\*)/ { said = said " " $0 }
 		$0 ~ "(^|[ *])" f "\\(" && !/^( \*|\/\*)/ { print said }' \
 		shm/podlane.h | grep -o -- '-E[A-Z]*' | sort -u
 }
 # The errors that the section of that name has, of a page.
-listed() { sed -n '/^\.Sh ERRORS/,/^\.Sh SEE/p' "$1" | grep '^\.It Er' |
-	grep -o '\bE[A-Z]\{3,\}\b' | sort -u; }
+listed() { awk '/^\.S[hs] / { p = tolower($2) == "errors" } p && /^\.It Er/' "$1" |
+	grep -o '\bE[A-Z][A-Z]*\b' | grep -vx Er | sort -u; }
 all_errors=$(listed man/podlane.7)
 for f in $(functions); do
 	page=man/$f.3
@@ -54,7 +53,7 @@ for f in $(functions); do
 	for e in $has; do
 		grep -qx "$e" <<<"$all_errors" || say "podlane.7: ERRORS lacks $e"
 	done
-	grep -q "^\.Xr $f 3" man/podlane.h.3 || say "podlane.h.3: lacks $f"
+	grep -q "Xr $f 3" man/podlane.h.3 || say "podlane.h.3: lacks $f"
 done
 # What the library says, but to itself.
 own=$(sed -n 's/.*\(pl_err_set([^,]*, \|return -\|rc = -\)\(E[A-Z]*\)\b.*/\2/p' \
@@ -67,6 +66,12 @@ for m in man/*.[37]; do
 		functions | grep -qx "$(basename "${m%.3}")" ||
 		say "$m: of nothing that is exported"
 done
+if command -v mandoc >/dev/null; then
+	for m in man/pl_*.3 man/podlane.h.3 man/podlane.7; do
+		awk -f man/example.awk "$m" | mandoc -T lint -W warning ||
+			say "$m"
+	done
+fi
 # Links to pages of ours lead somewhere.
 while read -r m name section; do
 	[ -e "man/$name.$section" ] || say "$m: there is no $name($section)"

@@ -27,6 +27,7 @@
 #   client NAME ARG...   agent_client in the pod
 #   client_bg NAME AS ARG...   the same in the background; soon AS TEXT waits
 #                     for a line of output, client_end AS ends it well
+#   prog NAME AS PROGRAM ARG...   the same with any program; prog_end AS kills it
 #   says RC TEXT CMD...  CMD ends with RC and says TEXT
 #   ask N JSON [NETNS]   one request to the agent, prints the answer
 #   conf N            the standalone configuration of node N
@@ -219,14 +220,19 @@ client() {
 	shift
 	in_ns "${POD[$name]}" "$O/tests/system/agent_client" "$@"
 }
-client_bg() {
+prog() {
 	local name=$1 as=$2
 	shift 2
-	nsenter --net=/proc/"${POD[$name]}"/ns/net \
-		"$O/tests/system/agent_client" "$@" >"$T/$as.out" &
+	nsenter --net=/proc/"${POD[$name]}"/ns/net "$@" >"$T/$as.out" &
 	CLIENT[$as]=$!
 	PIDS+=("$!")
 	disown "$!"
+}
+prog_end() { kill "${CLIENT[$1]}" && wait_for 10 is_gone "${CLIENT[$1]}"; }
+client_bg() {
+	local name=$1 as=$2
+	shift 2
+	prog "$name" "$as" "$O/tests/system/agent_client" "$@"
 }
 client_end() {
 	kill -USR1 "${CLIENT[$1]}" && wait_for 10 is_gone "${CLIENT[$1]}"

@@ -17,16 +17,6 @@ reg_add 2 c 10.88.2.10 >/dev/null
 has() { ctl "$1" -o json "$2" | jq -e "$3"; }
 # pod_has N NAME FILTER
 pod_has() { has "$1" pods ".[] | select(.pod.name == \"$2\") | $3"; }
-# prog POD AS PROGRAM ARG...: in the background, output in AS.out
-prog() {
-	local pod=$1 as=$2
-	shift 2
-	nsenter --net=/proc/"${POD[$pod]}"/ns/net "$@" >"$T/$as.out" &
-	CLIENT[$as]=$!
-	PIDS+=("$!")
-	disown "$!"
-}
-stop() { kill "${CLIENT[$1]}" && wait_for 10 is_gone "${CLIENT[$1]}"; }
 ECHO=$O/shm/examples/lane_echo
 PODS=$O/tests/system/stats_pods
 lanes() { has "$1" lanes "length == $2"; }
@@ -51,12 +41,12 @@ check "each end by itself" has 1 lanes '.[0] |
 check "a table" says 0 "MESSAGES" ctl 1 lanes
 check "sums of an open lane" pod_has 1 a '.sent.bytes == 6400 and
 	.received.messages == 100 and .lanesEver == 1 and .lanes == 1'
-stop cli
+prog_end cli
 wait_for 10 lanes 1 0
 check "a lane that is gone stays in the sums" pod_has 1 a '.sent.bytes == 6400
 	and .sent.messages == 100 and .lanes == 0 and .lanesEver == 1'
 check "of both pods" pod_has 1 b '.sent.bytes == 6400'
-stop srv
+prog_end srv
 counts() { # NAME FILTER: what is in shared memory
 	ctl 1 -o json counts |
 		jq -e ".[] | select(.pod.name == \"$1\") | $2"
@@ -85,12 +75,12 @@ check "an agent that was killed" wait_for 20 sums 7040 110 1 2
 agent_stop 1 TERM
 agent_start 1 || exit 1
 check "one that was stopped" wait_for 20 sums 7040 110 1 2
-stop cli
+prog_end cli
 check "and the end of its lane" wait_for 10 sums 7040 110 0 2
 agent_stop 1 TERM
 agent_start 1 || exit 1
 check "which the next one does not forget" sums 7040 110 0 2
-stop srv
+prog_end srv
 reg_add 1 gone 10.88.1.20 >/dev/null
 check "a new pod has done nothing" counts gone '.lanesEnded == 0'
 ask 1 "$(reg_json 1 gone del)" >/dev/null
@@ -218,7 +208,7 @@ check "no agent at first" says 1 "is podlaned running" \
 	"$CTL" --run-dir "$T/none" lanes --watch
 check "a wrong interval" says 2 "0.1 to 3600" ctl 1 lanes --watch soon
 check "not for pods" says 2 "lanes only" ctl 1 pods --watch
-stop chat
+prog_end chat
 kill "${CLIENT[srv2]}"
 
 # --- between nodes ----------------------------------------------------------
@@ -242,8 +232,8 @@ again() { far_lane '.state == "open" and .carried.resumes == 1'; }
 check "it is resumed" wait_for 20 again
 check "what the pods counted goes on" has 2 lanes '.[0].sentMessages == 50 and
 	.[0].toEnd.received.bytes == 50000'
-stop cli2
-stop far
+prog_end cli2
+prog_end far
 agent_stop 1
 agent_stop 2
 finish
