@@ -49,6 +49,8 @@ _Static_assert(PL_TCP_NODE == PL_CARRIER_NODE_BYTES, "names fit both ways");
 /* Keys that were revoked and of which puts may still be under way. */
 #define PL_TCP_REVOKED_MAX 1024
 #define PL_TCP_WHY_BYTES 256
+/* What somebody who was not let in may still send. */
+#define PL_TCP_ENDING_BYTES (64u << 10)
 
 struct pl_tcp_peer;
 struct pl_tcp_queue;
@@ -136,6 +138,7 @@ enum pl_tcp_phase {
 	PL_TCP_WELCOME,			/* made by us, HELLO is sent */
 	PL_TCP_READY,			/* until its set is complete */
 	PL_TCP_UP,
+	PL_TCP_ENDING,			/* not let in: until it has read why */
 	PL_TCP_CLOSED,			/* freed by the next turn of the loop */
 };
 

@@ -267,6 +267,31 @@ static void welcomed(struct pl_tcp_conn *c)
 
 /* --- the side that accepts ----------------------------------------------- */
 
+/*
+ * Closing a socket with bytes that nobody has read makes the peer's kernel
+ * throw away what was said to it last: the alert, or the refusal. So the peer
+ * goes first, within the time that it had for HELLO.
+ */
+static void pending_end(struct pl_tcp_conn *c)
+{
+	c->phase = PL_TCP_ENDING;
+	c->intro_have = 0;
+	if (shutdown(c->fd, SHUT_WR) < 0)
+		pl_tcp_conn_close(c);
+}
+
+static void ending(struct pl_tcp_conn *c)
+{
+	char buf[4096];
+	ssize_t n = recv(c->fd, buf, sizeof(buf), 0);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	c->intro_have += n > 0 ? (size_t)n : 0;
+	if (n <= 0 || c->intro_have > PL_TCP_ENDING_BYTES)
+		pl_tcp_conn_close(c);
+}
+
 static int welcome_send(struct pl_tcp_conn *c, int status, uint64_t set)
 {
 	struct pl_tcp_welcome w = {
@@ -290,7 +315,7 @@ static void refuse(struct pl_tcp_conn *c, int status, uint64_t set,
 				text ? text : strerror(status));
 	/* Whether it arrives or not, the connection ends here. */
 	(void)welcome_send(c, status, set);
-	pl_tcp_conn_close(c);
+	pending_end(c);
 }
 
 static bool hello_ok(const struct pl_tcp_hello *h)
@@ -444,7 +469,7 @@ static void intro_failed(struct pl_tcp_conn *c, int rc, const char *text)
 	}
 	if (*text)
 		pl_tcp_complain(c->t, "?", &c->from, text);
-	pl_tcp_conn_close(c);
+	pending_end(c);
 }
 
 /* Returns whether both are who they must be. */
@@ -491,6 +516,10 @@ void pl_tcp_set_intro(struct pl_tcp_conn *c)
 
 	if (too_late(c)) {
 		pl_tcp_conn_close(c);
+		return;
+	}
+	if (c->phase == PL_TCP_ENDING) {
+		ending(c);
 		return;
 	}
 	if (c->phase == PL_TCP_SECURING) {
