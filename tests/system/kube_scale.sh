@@ -19,7 +19,7 @@ ticks() { awk '{ print $14 + $15 }' "/proc/${AGENT[1]}/stat"; }
 # The allocator gives back what it can at each change.
 rss_kb() { awk '/^VmRSS/ { print $2 }' "/proc/${AGENT[1]}/status"; }
 peak_kb() { awk '/^VmHWM/ { print $2 }' "/proc/${AGENT[1]}/status"; }
-cpu() { echo "scale 2; ($(ticks) - $1) / $(getconf CLK_TCK)" | bc; }
+cpu() { awk -v a="$(ticks)" -v b="$1" -v hz="$(getconf CLK_TCK)" "BEGIN { printf \"%.2f\", (a - b) / hz }"; }
 now_ms() { date +%s%3N; }
 shown() { [ "$(ctl 1 -o json nodes | jq length)" = "$1" ]; }
 routes() { [ "$(in_ns "${NODE[1]}" ip route show dev podlane.1 | wc -l)" -ge "$1" ]; }
