@@ -34,6 +34,10 @@
 #   check NAME CMD... prints "ok NAME" or "FAIL NAME" with the output of CMD
 #   skip NAME REASON
 #   wait_for SECONDS CMD...  until CMD succeeds
+#
+# VIA is the carrier that lanes between nodes are to use (tcp), SLOWER how many
+# times as long wait_for waits, NODES_BASH a file that puts its own functions in
+# the place of these: tests/vm sets them.
 set -u
 if [ "$(id -u)" != 0 ] && [ "${LIB_ROOT:-}" != no ]; then
 	echo "skip $(basename "$0" .sh): network namespaces need root"
@@ -46,6 +50,7 @@ T=$(mktemp -d "${TMPDIR:-/tmp}/podlane-test.XXXXXX") || exit 1
 declare -A NODE NODE_NAME POD IP K8S AGENT CLIENT
 PIDS=()
 FAILED=0
+VIA=${VIA:-tcp}
 cleanup() {
 	[ -n "${KEEP:-}" ] && cp -r "$T" "$KEEP"
 	local all
@@ -73,7 +78,7 @@ check() {
 }
 skip() { echo "skip $1: $2"; }
 wait_for() {
-	local end=$((SECONDS + $1 + 1))
+	local end=$((SECONDS + $1 * ${SLOWER:-1} + 1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1
@@ -241,3 +246,4 @@ client_end() {
 printed() { grep -qF -- "$2" "$T/$1.out"; }
 soon() { wait_for 10 printed "$@" || { cat "$T/$1.out"; false; }; }
 finish() { exit $FAILED; }
+[ -z "${NODES_BASH:-}" ] || . "$NODES_BASH"

@@ -47,7 +47,7 @@ run b c stream-connect "${IP[a]}" 50000000
 C=$R
 stream() {
 	says l "received 50000000" && says c "received 50000000" &&
-		says l "end 0" && says c "end 0" && says c "path tcp" ||
+		says l "end 0" && says c "end 0" && says c "path $VIA" ||
 		{ show l c l.err c.err; return 1; }
 }
 check stream-both-ways stream
@@ -135,7 +135,7 @@ says own "created $SIZE"
 before=$(node_stat 2 1 receivedBytes)
 run b r1 read "${IP[a]}" 62
 run c r2 read "${IP[a]}" 62
-says r1 "path tcp" && says r2 "path tcp"
+says r1 "path $VIA" && says r2 "path $VIA"
 echo go >&9
 region() {
 	says own "published 62" && says r1 "version 62" &&

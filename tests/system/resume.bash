@@ -65,14 +65,14 @@ all_move() {
 	run b far talk 10.88.2.10 3
 	run d back talk 10.88.1.10 2 1
 	run b near talk 10.88.1.10 1
-	soon far "talking tcp"
-	soon back "talking tcp"
+	soon far "talking $VIA"
+	soon back "talking $VIA"
 	soon near "talking shm"
 	run c own own 1048576
 	soon own created
 	run a read_far read 10.88.2.10
 	run d read_near read 10.88.2.10
-	soon read_far "reading tcp"
+	soon read_far "reading $VIA"
 	soon read_near "reading shm"
 	ALL="far back near own read_far read_near"
 	step "all of it moves" moves $ALL

@@ -56,7 +56,7 @@ often() {
 step "again and again, at any moment" often
 listed() {
 	ctl 1 -o json lanes | jq -e '[.[] | select(.state == "open")] |
-		(map(select(.path | startswith("tcp"))) | length == 5) and
+		(map(select(.path | startswith("'"$VIA"'"))) | length == 5) and
 		(map(select(.path == "shm")) | length == 1)'
 }
 step "the lanes are listed again" wait_for 10 listed

@@ -10,8 +10,7 @@
 #
 #   node_add N        node N: address 10.99.0.N, link uN, RDMA device rxeN whose
 #                     GID 1 is that address; ${NODE[N]} is this shell
-#   agent_config N    ... with CARRIER for the carrier's type (tcp)
-#   conf N            ... with a bridge of its own, podlaneN
+#   conf N            the same with a bridge of its own, podlaneN
 hosts_init() {
 	[ -n "${HOSTS:-}" ] && return
 	HOSTS=1
@@ -56,3 +55,5 @@ rdma_add() {
 	rdma link add "rxe$1" type rxe netdev "${2:-u$1}" &&
 		wait_for 10 has_gid "$1"
 }
+eval "lib_$(declare -f conf)"
+conf() { lib_conf "$1" | sed "s/podlane0/podlane$1/"; }

@@ -18,6 +18,8 @@
 #   vm_kill N         the same as by a power failure
 #   vm_check N NAME TEXT   check (of lib.sh) with vm_do; the name begins with
 #                     the kernel's version
+#   vm_script N CARRIER SCRIPT   runs a script of tests/system in it, on hosts of
+#                     hosts.bash and over that carrier; its lines count here
 #
 # In the VM /run/vm is the folder ${VM_DIR[N]}, for reading and writing.
 declare -A VM_DIR VM_PID VM_TO VM_FROM
@@ -131,4 +133,15 @@ vm_check() {
 	local n=$1 name=$2
 	shift 2
 	check "${VM_VERSION%%-*} $name" vm_do "$n" "$@"
+}
+# The script's last word, when it failed without a FAIL line, is in its output.
+vm_script() {
+	local n=$1 via=$2 script=$3 rc
+	vm_do "$n" "VIA=$via NODES_BASH=tests/vm/hosts.bash SLOWER=8 \
+		CARRIER='{\"type\":\"$via\",\"security\":\"none\"}' \
+		bash tests/system/$script" >"$T/script.out"
+	rc=$?
+	sed "s|^\(ok\|FAIL\|skip\) |&${VM_VERSION%%-*} $via $script |" \
+		"$T/script.out"
+	[ $rc = 0 ] || FAILED=1
 }
