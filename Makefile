@@ -27,12 +27,14 @@ PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
 	libevent_core=libevent-dev libseccomp=libseccomp-dev \
 	libssl=libssl-dev \
 	libcurl=libcurl4-openssl-dev yaml-0.1=libyaml-dev
+# Without these there is no RDMA, but all else.
+VERBS_DEBS := libibverbs-dev librdmacm-dev ibverbs-providers
 BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
-	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p))))
+	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p)))) $(VERBS_DEBS)
 RUN_DEBS := gnuplot-nox procps libnftables1
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc spin clang libclang-rt-dev python3 \
-	openssl libibverbs-dev ibverbs-providers ibverbs-utils rdmacm-utils \
+	openssl ibverbs-utils rdmacm-utils \
 	xz-utils zstd
 # What tests/system/client_*.sh and tests/vm execute, and the package that brings
 # it. Where it is there from elsewhere (docker.com's containerd) it stays.
@@ -65,6 +67,11 @@ endif
 
 # --- flags ------------------------------------------------------------------
 
+# Optional parts, found by themselves.
+HAVE_VERBS := $(shell $(PKG_CONFIG) --exists libibverbs librdmacm 2>/dev/null \
+	&& echo yes || echo no)
+PK_VERBS := $(if $(filter yes,$(HAVE_VERBS)),libibverbs librdmacm)
+
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wpointer-arith -Wformat=2 -Wvla -Wundef
 ifeq ($(CI),true)
@@ -75,6 +82,7 @@ pkgs = $(if $(1),$(shell $(PKG_CONFIG) $(2) $(1) 2>/dev/null))
 override CFLAGS := -std=gnu11 -fPIC -fvisibility=default \
 	-fstack-protector-strong $(WARN) $(SANFLAGS) $(CFLAGS)
 override CPPFLAGS := -I. -D_GNU_SOURCE -DPL_VERSION='"$(VERSION)"' \
+	$(if $(PK_VERBS),-DPL_HAVE_VERBS) \
 	$(call pkgs,libnl-3.0 libcjson,--cflags) $(CPPFLAGS)
 override LDFLAGS := $(SANFLAGS) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 
@@ -88,9 +96,6 @@ $(file >$(O)/flags,$(FLAGS))
 endif
 endif
 
-# Optional parts, found by themselves.
-HAVE_VERBS := $(shell $(PKG_CONFIG) --exists libibverbs librdmacm 2>/dev/null \
-	&& echo yes || echo no)
 HAVE_CUDA := $(shell command -v nvcc >/dev/null 2>&1 && echo yes || echo no)
 
 # --- what is built ----------------------------------------------------------
@@ -98,14 +103,16 @@ HAVE_CUDA := $(shell command -v nvcc >/dev/null 2>&1 && echo yes || echo no)
 # A folder's sources make one archive, except the X_main.c of its programs.
 FOLDERS := common ipam plugin shm rdma daemonset bench
 mains = $(wildcard $(1)/*_main.c)
-srcs = $(filter-out $(call mains,$(1)),$(wildcard $(1)/*.c))
+NOT_BUILT := $(if $(PK_VERBS),,rdma/verbs% tests/unit/test_verbs%)
+srcs = $(filter-out $(call mains,$(1)) $(NOT_BUILT),$(wildcard $(1)/*.c))
 objs = $(patsubst %.c,$(O)/%.o,$(1))
 ar = $(if $(call srcs,$(1)),$(O)/$(1)/lib$(1).a)
 
 PROGRAMS := $(foreach m,$(foreach f,$(FOLDERS),$(call mains,$(f))),\
 	$(O)/$(subst _main.c,,$(m)))
 CNI_PROGRAMS := $(filter $(O)/plugin/% $(O)/ipam/%,$(PROGRAMS))
-UNIT := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/test_*.c))
+UNIT := $(patsubst %.c,$(O)/%,$(filter-out $(NOT_BUILT),\
+	$(wildcard tests/unit/test_*.c)))
 TESTPROGS := $(patsubst %.c,$(O)/%,$(wildcard tests/system/*.c) \
 	$(if $(filter yes,$(HAVE_VERBS)),$(wildcard tests/vm/*.c)))
 FUZZERS := $(patsubst %.c,$(O)/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -126,7 +133,7 @@ AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
 PK_daemonset := libcjson libnl-3.0 libcap libevent_core libevent_extra \
-	libseccomp libssl libcrypto libcurl yaml-0.1
+	libseccomp libssl libcrypto libcurl yaml-0.1 $(PK_VERBS)
 PK_bench := libcjson libnl-3.0
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread

@@ -135,10 +135,9 @@ static int get_carrier(const cJSON *obj, const char *where,
 
 	if (rc <= 0)
 		return rc;
-	if (strcmp(s, "tcp"))
-		return pl_err_set(err, EINVAL,
-				  "carrier.type must be \"tcp\", not '%.200s'",
-				  s);
+	if (strcmp(s, "tcp") && strcmp(s, "verbs") && strcmp(s, "auto"))
+		return pl_err_set(err, EINVAL, "carrier.type must be \"auto\", "
+				  "\"verbs\" or \"tcp\", not '%.200s'", s);
 	return pl_format(field, sizeof(((struct pl_agent_conf *)0)->carrier),
 			 "%s", s);
 }

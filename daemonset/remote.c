@@ -181,27 +181,15 @@ static void carrier_stop(struct pl_remote *r)
 
 /* --- created, updated, destroyed ----------------------------------------- */
 
-static const struct pl_carrier_ops *carrier_by_name(const char *name)
-{
-	static const struct pl_carrier_ops *const all[] = { &pl_carrier_tcp };
-
-	for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++) {
-		if (!strcmp(all[i]->name, name))
-			return all[i];
-	}
-	return NULL;
-}
-
 int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 		     struct pl_err *err)
 {
-	const struct pl_carrier_ops *ops = carrier_by_name(cfg->carrier);
+	const struct pl_carrier_ops *ops;
 	struct pl_remote *r;
-	int rc;
+	int rc = pl_carrier_find(cfg->carrier, &ops, err);
 
-	if (!ops)
-		return pl_err_set(err, EINVAL, "there is no carrier \"%s\"; "
-				  "this agent has: tcp", cfg->carrier);
+	if (rc < 0)
+		return rc;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return pl_err_set(err, ENOMEM, "out of memory");
@@ -303,8 +291,10 @@ void pl_remote_nodes(struct pl_remote *r,
 				  strerror(-down_reason(n)));
 			out.state = state;
 		}
-		if (n && n->peer)
+		if (n && n->peer) {
 			pl_carrier_stats(n->peer, &st);
+			out.carrier = pl_carrier_path(n->peer);
+		}
 		out.lanes = n ? HASH_COUNT(n->lanes) : 0;
 		out.replicas = n ? HASH_COUNT(n->reps) : 0;
 		out.sent_bytes = st.put_bytes;

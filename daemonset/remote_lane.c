@@ -397,7 +397,7 @@ void pl_rlane_on_accept(struct pl_rnode *n, const void *msg)
 	key_send(l, PL_PEER_LANE_READY);
 	up.replica_fd = l->rep.fd;
 	up.ring_bytes = m.ring_bytes;
-	up.path = n->r->carrier->path;
+	up.path = pl_carrier_path(n->peer);
 	pl_rtimer(l->ev_pump, 0);
 	/* May close the lane, which frees it later. */
 	l->done(l->arg, 0, NULL, &up);
@@ -457,7 +457,7 @@ static int incoming(struct pl_rlane *l, const struct pl_peer_lane_open *m,
 		.service = m->service,
 		.ring_bytes = m->ring_bytes,
 		.timeout_ms = m->timeout_ms,
-		.path = l->node->r->carrier->path,
+		.path = pl_carrier_path(l->node->peer),
 		.uid = m->uid,
 	};
 	pl_auto_fd theirs = -1;

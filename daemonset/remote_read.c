@@ -371,7 +371,7 @@ void pl_rread_on_found(struct pl_rnode *n, const void *msg)
 	struct pl_rread *o = read_find(n, m->h.no);
 	struct pl_remote_region_up up = { .uid = m->uid,
 					  .size = m->size,
-					  .path = n->r->carrier->path };
+					  .path = pl_carrier_path(n->peer) };
 	struct pl_err err;
 	int rc;
 

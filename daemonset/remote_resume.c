@@ -288,7 +288,7 @@ static int lane_make(struct pl_rlane *l, const struct pl_remote_resume *in,
 		return rc;
 	up->replica_fd = l->rep.fd;
 	up->ring_bytes = in->peer_ring_bytes;
-	up->path = l->node->r->carrier->path;
+	up->path = pl_carrier_path(l->node->peer);
 	return 0;
 }
 

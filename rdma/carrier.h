@@ -89,7 +89,7 @@ struct pl_carrier_cb {
 	/*
 	 * For a carrier that is made on top of this one: what its other side
 	 * said with pl_tcp_link, in order with the messages. NULL: nobody
-	 * listens.
+	 * listens, and one byte says so to the other side.
 	 */
 	void (*link)(void *arg, struct pl_carrier_peer *peer, const void *data,
 		     size_t len);
@@ -135,6 +135,25 @@ struct pl_carrier_security {
 	uint64_t rekey_bytes;		/* then new keys; 0: default */
 };
 
+/* How a carrier waits for what a device has done. */
+enum pl_polling {
+	PL_POLLING_ADAPTIVE,		/* look for a while, then sleep */
+	PL_POLLING_EVENT,		/* sleep at once */
+	PL_POLLING_BUSY,		/* look all the time: one CPU is lost */
+};
+
+struct pl_verbs_calls;
+
+/* verbs: NULL and 0 are the defaults. */
+struct pl_carrier_verbs {
+	const char *device;		/* as ibv_devices shows it */
+	int port;			/* of it */
+	int gid_index;			/* -1: any */
+	enum pl_polling polling;
+	unsigned int retry_ms;		/* after the first failure */
+	const struct pl_verbs_calls *calls;	/* NULL: the libraries */
+};
+
 struct pl_carrier_config {
 	const char *node;		/* own name */
 	struct pl_addr listen_addr;	/* node address to listen on */
@@ -147,6 +166,7 @@ struct pl_carrier_config {
 	 */
 	const char *congestion;
 	struct pl_carrier_security security;	/* its paths outlive it */
+	struct pl_carrier_verbs verbs;
 	struct event_base *base;
 	struct pl_carrier_cb cb;
 	void *arg;			/* of the callbacks */
@@ -155,13 +175,16 @@ struct pl_carrier_config {
 struct pl_carrier_stats {
 	uint64_t put_bytes, puts, messages, received_bytes, received_puts;
 	uint64_t syscalls;
+	/* verbs: of put_bytes, what went by RDMA; and what that took */
+	uint64_t rdma_bytes, rdma_copied_bytes;
+	uint64_t work_requests, doorbells, completions, polls, wakeups;
 };
 
 typedef void (*pl_put_done)(void *user, int status);
 
 /* What an implementation provides; everybody else calls pl_carrier_*. */
 struct pl_carrier_ops {
-	const char *name;		/* "tcp", "verbs": a lane's path */
+	const char *name;
 	int (*create)(const struct pl_carrier_config *cfg,
 		      struct pl_carrier **out, struct pl_err *err);
 	void (*destroy)(struct pl_carrier *c);
@@ -205,10 +228,24 @@ struct pl_carrier_peer {
 	bool is_up;
 	int reason;			/* why it isn't: -errno, 0: not tried */
 	uint64_t instance;		/* of the last `up`; 0 before it */
+	/* What moves the bytes of this peer; NULL: as its carrier says. */
+	const char *path;
 	void *user;			/* the agent's, NULL at first */
 };
 
 extern const struct pl_carrier_ops pl_carrier_tcp;
+/*
+ * Verbs where both nodes have them and they work, else tcp; and verbs or
+ * nothing. Both only where PL_HAVE_VERBS is defined.
+ */
+extern const struct pl_carrier_ops pl_carrier_auto, pl_carrier_verbs;
+
+/*
+ * The carrier of this name. -EINVAL: there is none, or this build lacks it.
+ * "auto" is always there: a build without verbs has tcp under that name.
+ */
+int pl_carrier_find(const char *name, const struct pl_carrier_ops **out,
+		    struct pl_err *err);
 
 /* The tcp carrier makes the process ignore SIGPIPE. */
 static inline int pl_carrier_create(const struct pl_carrier_ops *ops,
@@ -261,7 +298,8 @@ static inline void pl_carrier_peer_forget(struct pl_carrier_peer *p)
 /*
  * Let this peer, and no other, put into [map, map + len), a writable mapping of
  * fd that stays valid until pl_carrier_revoke. The key is not guessable from
- * other keys. Survives reconnection of the peer.
+ * other keys. Survives reconnection of the peer, which is to learn of it by a
+ * message that is sent after this call.
  */
 static inline int pl_carrier_expose(struct pl_carrier_peer *p, int fd,
 				    void *map, size_t len, void *user,
@@ -270,7 +308,11 @@ static inline int pl_carrier_expose(struct pl_carrier_peer *p, int fd,
 	return p->carrier->ops->expose(p, fd, map, len, user, key);
 }
 
-/* After this no put of that key writes any more, nor is notify called. */
+/*
+ * After this no put of that key writes any more, nor is notify called. (verbs:
+ * puts of words do not; others that are under way may for a moment, in the file
+ * if it is not mapped any more. What counts bytes does not count these.)
+ */
 static inline void pl_carrier_revoke(struct pl_carrier_peer *p, uint64_t key)
 {
 	p->carrier->ops->revoke(p, key);
@@ -290,7 +332,8 @@ static inline int pl_carrier_source(struct pl_carrier_peer *p, int fd,
 
 /*
  * Puts of it that are queued are completed from memory or dropped first (done
- * with -ECANCELED).
+ * with -ECANCELED). (verbs: what is under way may be read for a moment more, if
+ * it is not mapped any more, too.)
  */
 static inline void pl_carrier_source_end(struct pl_carrier_peer *p,
 					 uint64_t source)
@@ -330,6 +373,12 @@ static inline int pl_carrier_message(struct pl_carrier_peer *p,
 				     uint64_t after)
 {
 	return p->carrier->ops->message(p, data, len, after);
+}
+
+/* What a lane to this peer is shown to use. */
+static inline const char *pl_carrier_path(const struct pl_carrier_peer *p)
+{
+	return p->path ? p->path : p->carrier->path;
 }
 
 /* Bytes queued and not yet handed to the network: for back-pressure. */

@@ -154,7 +154,8 @@ static void frame_end(struct pl_tcp_conn *c)
 
 	in->body = false;
 	in->key = NULL;
-	p->stats.received_bytes += in->h.len;
+	if (in->h.type != PL_TCP_LINK)
+		p->stats.received_bytes += in->h.len;
 	if (in->h.type == PL_TCP_MESSAGE) {
 		if (t->cb.message)
 			t->cb.message(t->arg, &p->base, in->small, in->h.len);
@@ -163,6 +164,9 @@ static void frame_end(struct pl_tcp_conn *c)
 	if (in->h.type == PL_TCP_LINK) {
 		if (t->cb.link)
 			t->cb.link(t->arg, &p->base, in->small, in->h.len);
+		else if (in->h.len > 1)
+			/* Nobody listens; when it can't be said, he waits. */
+			(void)pl_tcp_link(&p->base, "", 1);
 		return;
 	}
 	p->stats.received_puts++;

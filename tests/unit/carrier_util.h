@@ -25,8 +25,15 @@
 
 #define WAIT_NS 20000000000ull
 
-/* How ends know each other; NONE until one of the ends_* functions. */
+/* Of which kind ends are; set by group setups. */
 static struct {
+	const struct pl_carrier_ops *ops;	/* NULL: tcp */
+	struct pl_carrier_verbs verbs;
+	void (*begin)(struct event_base *base);	/* of each test */
+	void (*end)(void);
+	/* Has the device, which goes on for a moment, come to an end? */
+	bool (*settled)(void);
+	/* How they know each other; NONE until one of the ends_* functions. */
 	enum pl_security kind;
 	bool plain;
 	struct pki pki;			/* node-a, node-b, node-c, psk */
@@ -38,6 +45,7 @@ struct end {
 	struct pl_carrier *c;
 	struct pl_carrier_peer *peer;	/* of the last up */
 	const char *refuse;		/* node that is not admitted */
+	bool deaf;			/* to what carriers say */
 	int ups, downs, messages, notifies, admits, links;
 	int reason;
 	uint64_t last_key;
@@ -184,10 +192,11 @@ static inline struct pl_carrier_config end_config(struct end *e,
 		.listen_addr = loopback(),
 		.port = port,
 		.security = end_security(e, node),
+		.verbs = ends.verbs,
 		.base = base,
 		.cb = { .admit = end_admit, .up = end_up, .down = end_down,
 			.message = end_message, .notify = end_notify,
-			.link = end_link },
+			.link = e->deaf ? NULL : end_link },
 		.arg = e,
 	};
 
@@ -200,7 +209,8 @@ static inline void end_create(struct end *e, struct event_base *base,
 	struct pl_carrier_config cfg = end_config(e, base, node, port);
 	struct pl_err err = { 0 };
 
-	if (pl_carrier_create(&pl_carrier_tcp, &cfg, &e->c, &err) < 0)
+	if (pl_carrier_create(ends.ops ? ends.ops : &pl_carrier_tcp, &cfg,
+			      &e->c, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_true(e->c->port != 0);
 }

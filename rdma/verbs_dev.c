@@ -1,0 +1,248 @@
+/*
+ * rdma/verbs_dev.c - the RDMA device of the verbs carrier, and registrations
+ *
+ * rdma_cm knows which device has this node's address: whoever listens there
+ * has found it. A device may go away at any time (its driver is unloaded, the
+ * link is deleted): then everything made of it goes at once, and from time to
+ * time somebody looks whether it is there again.
+ */
+#include "rdma/verbs.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/log.h"
+#include "common/util.h"
+
+union sockaddr_any {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+static void sockaddr_make(union sockaddr_any *out, const struct pl_addr *a,
+			  uint16_t port)
+{
+	memset(out, 0, sizeof(*out));
+	if (a->family == AF_INET6) {
+		out->in6.sin6_family = AF_INET6;
+		out->in6.sin6_port = htons(port);
+		memcpy(&out->in6.sin6_addr, a->bytes, 16);
+	} else {
+		out->in.sin_family = AF_INET;
+		out->in.sin_port = htons(port);
+		memcpy(&out->in.sin_addr, a->bytes, 4);
+	}
+}
+
+int pl_verbs_resolve(struct pl_verbs_carrier *c, struct rdma_cm_id *id,
+		     const struct pl_addr *to, uint16_t port)
+{
+	union sockaddr_any src, dst;
+
+	sockaddr_make(&src, &c->addr, 0);
+	sockaddr_make(&dst, to, port);
+	return c->v->resolve_addr(id, &src.sa, &dst.sa,
+				  PL_VERBS_ATTEMPT_MS);
+}
+
+/* --- opened and closed --------------------------------------------------- */
+
+static void async_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct pl_verbs_carrier *c = arg;
+	struct ibv_async_event ev;
+
+	(void)fd;
+	(void)what;
+	while (c->ctx && c->v->async_get(c->ctx, &ev) == 0) {
+		enum ibv_event_type type = ev.event_type;
+
+		c->v->async_ack(&ev);
+		/* What else happens shows in completions and connections. */
+		if (type == IBV_EVENT_DEVICE_FATAL)
+			pl_verbs_dev_lost(c, "the device has failed");
+		else
+			pl_info("carrier: RDMA device %s: %s",
+				c->v->device_name(c->ctx),
+				ibv_event_type_str(type));
+	}
+}
+
+static int listen_open(struct pl_verbs_carrier *c, struct pl_err *err)
+{
+	char text[INET6_ADDRSTRLEN];
+	union sockaddr_any sa;
+	int rc;
+
+	rc = c->v->events_open(&c->cm);
+	if (rc < 0)
+		return pl_err_set(err, -rc, "rdma_cm can't be used: %s",
+				  strerror(-rc));
+	rc = c->v->id_open(c->cm, NULL, &c->listen);
+	if (rc < 0)
+		return pl_err_set(err, -rc, "rdma_cm can't be used: %s",
+				  strerror(-rc));
+	sockaddr_make(&sa, &c->addr, 0);
+	rc = c->v->bind(c->listen, &sa.sa);
+	if (rc == 0 && !c->listen->verbs)
+		rc = -ENODEV;
+	if (rc < 0)
+		return pl_err_set(err, ENODEV, "no RDMA device has this node's "
+				  "address %s (%s)",
+				  pl_addr_str(&c->addr, text), strerror(-rc));
+	rc = c->v->listen(c->listen, 16);
+	if (rc < 0)
+		return pl_err_set(err, -rc, "rdma_cm can't listen on %s: %s",
+				  pl_addr_str(&c->addr, text), strerror(-rc));
+	c->ctx = c->listen->verbs;
+	c->port = c->v->port(c->listen);
+	return 0;
+}
+
+static int parts_open(struct pl_verbs_carrier *c, struct pl_err *err)
+{
+	int rc = c->v->device_query(c->ctx, &c->attr);
+
+	if (rc == 0)
+		rc = c->v->channel_open(c->ctx, &c->channel);
+	if (rc < 0)
+		return pl_err_set(err, -rc, "RDMA device %s can't be used: %s",
+				  c->v->device_name(c->ctx), strerror(-rc));
+	c->ev_cm = event_new(c->loop, c->cm->fd, EV_READ | EV_PERSIST,
+			     pl_verbs_link_cm_cb, c);
+	c->ev_channel = event_new(c->loop, c->channel->fd,
+				  EV_READ | EV_PERSIST, pl_verbs_channel_cb, c);
+	c->ev_async = event_new(c->loop, c->ctx->async_fd,
+				EV_READ | EV_PERSIST, async_cb, c);
+	if (!c->ev_cm || !c->ev_channel || !c->ev_async ||
+	    event_add(c->ev_cm, NULL) < 0 ||
+	    event_add(c->ev_channel, NULL) < 0 ||
+	    event_add(c->ev_async, NULL) < 0)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+int pl_verbs_dev_open(struct pl_verbs_carrier *c, struct pl_err *err)
+{
+	int rc = listen_open(c, err);
+
+	if (rc == 0)
+		rc = parts_open(c, err);
+	if (rc < 0) {
+		pl_verbs_dev_close(c);
+		return rc;
+	}
+	c->reopens = 0;
+	pl_info("carrier: RDMA device %s, rdma_cm port %u",
+		c->v->device_name(c->ctx), c->port);
+	return 0;
+}
+
+void pl_verbs_dev_close(struct pl_verbs_carrier *c)
+{
+	struct event **ev[] = { &c->ev_cm, &c->ev_channel, &c->ev_async };
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(ev); i++) {
+		if (*ev[i])
+			event_free(*ev[i]);
+		*ev[i] = NULL;
+	}
+	if (c->channel)
+		c->v->channel_close(c->channel);
+	if (c->listen)
+		c->v->id_close(c->listen);
+	if (c->cm)
+		c->v->events_close(c->cm);
+	c->channel = NULL;
+	c->listen = NULL;
+	c->cm = NULL;
+	c->ctx = NULL;
+	c->lost = false;
+}
+
+void pl_verbs_dev_lost(struct pl_verbs_carrier *c, const char *why)
+{
+	if (c->lost || !c->ctx)
+		return;
+	pl_warn("carrier: RDMA device %s: %s; lanes use tcp until it is there "
+		"again", c->v->device_name(c->ctx), why);
+	c->lost = true;
+	event_active(c->ev_reap, EV_TIMEOUT, 0);
+}
+
+void pl_verbs_dev_reopen_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct pl_verbs_carrier *c = arg;
+	unsigned int shift = PL_MIN(++c->reopens, 5u);
+	struct pl_err err;
+
+	(void)fd;
+	(void)what;
+	if (c->ctx)
+		return;
+	if (pl_verbs_dev_open(c, &err) == 0) {
+		pl_verbs_link_device(c, true);
+		return;
+	}
+	pl_debug("carrier: still no RDMA: %s", err.msg);
+	pl_verbs_timer(c->ev_reopen, PL_MIN(c->retry_ms << shift,
+					    PL_VERBS_RETRY_MAX_MS));
+}
+
+/* --- registrations ------------------------------------------------------- */
+
+static void memlock_say(struct pl_verbs_carrier *c, size_t len)
+{
+	struct rlimit rl;
+
+	if (c->memlock_said || getrlimit(RLIMIT_MEMLOCK, &rl) < 0)
+		return;
+	c->memlock_said = true;
+	if (rl.rlim_cur == RLIM_INFINITY)
+		pl_warn("carrier: %zu bytes can't be registered with the RDMA "
+			"device: out of memory, or of the device's own limits; "
+			"tcp moves them", len);
+	else
+		pl_warn("carrier: %zu bytes can't be registered with the RDMA "
+			"device: the limit of locked memory is %llu bytes. Set "
+			"LimitMEMLOCK=infinity in the agent's unit, or ulimit "
+			"-l unlimited; until then tcp moves them", len,
+			(unsigned long long)rl.rlim_cur);
+}
+
+struct pl_verbs_mr *pl_verbs_mr_new(struct pl_verbs_peer *p, const void *map,
+				    size_t len, int access, int *why)
+{
+	struct pl_verbs_carrier *c = p->c;
+	struct pl_verbs_mr *m = calloc(1, sizeof(*m));
+	int rc = m ? 0 : -ENOMEM;
+
+	if (rc == 0 && !p->pd)
+		rc = c->v->pd_alloc(c->ctx, &p->pd);
+	if (rc == 0) {
+		rc = c->v->mr_reg(p->pd, (void *)(uintptr_t)map, len, access,
+				  &m->mr);
+		if (rc == -ENOMEM || rc == -EAGAIN)
+			memlock_say(c, len);
+	}
+	*why = rc;
+	if (rc < 0) {
+		free(m);
+		return NULL;
+	}
+	m->c = c;
+	m->refs = 1;
+	return m;
+}
+
+void pl_verbs_mr_put(struct pl_verbs_mr *m)
+{
+	if (!m || --m->refs)
+		return;
+	m->c->v->mr_dereg(m->mr);
+	free(m);
+}
