@@ -1,5 +1,6 @@
 /* daemonset/install_cmd.c - podlaned install, podlaned uninstall */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "common/agentapi.h"
@@ -14,7 +15,7 @@
 struct options {
 	const char *config;		/* NULL: the default, if it is there */
 	const char *from, *run_dir;
-	bool force, dry_run;
+	bool force, dry_run, wait;
 };
 
 static int set_config(void *conf, const char *value, struct pl_err *err)
@@ -54,6 +55,14 @@ static int set_dry_run(void *conf, const char *value, struct pl_err *err)
 	return 0;
 }
 
+static int set_wait(void *conf, const char *value, struct pl_err *err)
+{
+	(void)value;
+	(void)err;
+	((struct options *)conf)->wait = true;
+	return 0;
+}
+
 static const struct pl_opt install_opts[] = {
 	{ "config", 'c', "FILE", "the agent's configuration "
 	  "(" PL_AGENT_CONFIG ")", set_config },
@@ -70,6 +79,8 @@ static const struct pl_opt uninstall_opts[] = {
 	{ "dry-run", 0, NULL, "only say what would be removed", set_dry_run },
 	{ "force", 0, NULL, "although pods are wired, which are then cut off",
 	  set_force },
+	{ "wait", 0, NULL, "then wait for SIGTERM, as a DaemonSet has to",
+	  set_wait },
 };
 
 static int load(const struct options *o, struct pl_agent_conf *conf,
@@ -101,7 +112,19 @@ static int do_uninstall(const struct options *o, struct pl_agent_conf *conf,
 					     .dry_run = o->dry_run,
 					     .force = o->force };
 
-	return pl_uninstall(&a, err);
+	sigset_t ends;
+	int sig, rc = pl_uninstall(&a, err);
+
+	if (rc < 0 || !o->wait)
+		return rc;
+	/* Process 1 of a container has no default action for signals. */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	printf("done, waiting for SIGTERM\n");
+	sigwait(&ends, &sig);
+	return 0;
 }
 
 struct command {

@@ -416,7 +416,7 @@ static void drop_lock(struct undo *u)
 /* The records last, as they say what the steps before have to do. */
 static int undo_state(struct undo *u)
 {
-	static const char *const files[] = { PL_INSTALL_BRIDGE,
+	static const char *const files[] = { "nodes.json", PL_INSTALL_BRIDGE,
 					     PL_INSTALL_RECORD };
 	const char *dir = u->a->conf->state_dir;
 	int rc = drop_tree(u, dir, "pods");
