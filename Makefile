@@ -44,7 +44,7 @@ ENGINES := busybox=busybox-static conmon=conmon containerd=containerd \
 	qemu-system-x86_64=qemu-system-x86 yq=yq
 NEED_NOTHING := deps deps-run deps-check deps-engines quickstart check \
 	check-rdma clean \
-	help lint fuzz fuzz-build
+	help lint fuzz fuzz-build image-plugins
 
 ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
 TOOLS := $(firstword $(CC)) $(PKG_CONFIG)
@@ -157,13 +157,26 @@ endef
 $(foreach f,$(FOLDERS),$(eval $(call archive,$(f))))
 
 define program
-$(O)/$(1): $(O)/$(1)_main.o $$(AR_$(call folder,$(1)))
+$(O)/$(2)$(1): $(O)/$(1)_main.o $$(AR_$(call folder,$(1)))
+	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)$$(CC) $$(CFLAGS) -o $$@ $$< \
 		-Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
 		$$(LDFLAGS) $$(call pkgs,$$(PK_$(call folder,$(1))),--libs) \
 		$$(LD_$(call folder,$(1))) -lm
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(patsubst $(O)/%,%,$(p)))))
+
+# In the image, plugins have a dynamic linker and libraries of their own.
+CNI_NAMES := $(patsubst $(O)/%,%,$(CNI_PROGRAMS))
+$(O)/image/%: override LDFLAGS += -Wl,--dynamic-linker=$(NODE_LIB)/$(NODE_LINKER) \
+	-Wl,--disable-new-dtags -Wl,-rpath,$(NODE_LIB)
+$(foreach p,$(CNI_NAMES),$(eval $(call program,$(p),image/)))
+image-plugins: $(addprefix $(O)/image/,$(CNI_NAMES))
+IMAGE := $(O)/image/podlane-$(VERSION).oci.tar
+image-root image: all
+	$(Q)O=$(O) MAKE="$(MAKE)" VERSION=$(VERSION) daemonset/deploy/image.sh \
+		$(O)/image/root $(if $(filter image,$@),$(IMAGE))
+	$(call say,IMAGE,$(if $(filter image,$@),$(IMAGE),$(O)/image/root))
 
 $(O)/shm/libpodlane.a: $(SHM_OBJS)
 	@mkdir -p $(@D)
@@ -204,7 +217,7 @@ $(O)/tests/fuzz/%: tests/fuzz/%.c $(AR_fuzz)
 
 tests: $(UNIT) $(TESTPROGS)
 fuzzers: $(FUZZERS)
--include $(shell find $(O) -name '*.d' 2>/dev/null)
+-include $(shell find $(O) -name '*.d' -type f 2>/dev/null)
 
 # --- the two commands of the README -------------------------------------------
 
@@ -309,11 +322,13 @@ help:
 	echo 'make deps         install the Debian packages that all of it needs'; \
 	echo 'make              build into $$O (build); V=1 shows the commands'; \
 	echo 'make install      DESTDIR= PREFIX=/usr CNI_BIN=/opt/cni/bin'; \
+	echo 'make image        the image of the agent, as an OCI archive'; \
 	echo 'make fuzz         build the fuzzers; FUZZ_SECONDS=60: run each'; \
 	echo 'make lint         check the rules of the code'; \
 	echo 'make config       show what was found on this machine'; \
 	echo 'SAN=address,undefined   build with sanitizers (give O= too)'; \
 	echo 'TESTS="unit/test_x system/y.sh"   only these, with check'
 
-.PHONY: all tests fuzzers fuzz fuzz-build deps deps-run deps-check \
-	deps-engines quickstart check check-rdma lint install clean config help
+.PHONY: all tests image image-root image-plugins fuzzers fuzz fuzz-build deps \
+	deps-run deps-check deps-engines quickstart check check-rdma lint \
+	install clean config help

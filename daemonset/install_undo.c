@@ -23,6 +23,7 @@
 #include "common/tree.h"
 #include "common/util.h"
 #include "daemonset/agent.h"
+#include "daemonset/counts.h"
 #include "daemonset/install.h"
 #include "daemonset/rundir.h"
 
@@ -423,6 +424,8 @@ static int undo_state(struct undo *u)
 
 	for (size_t i = 0; rc == 0 && i < PL_ARRAY_SIZE(files); i++)
 		rc = drop_in(u, dir, files[i]);
+	if (rc == 0)
+		rc = drop_tree(u, u->a->run_dir, PL_COUNTS_DIR);
 	if (rc == 0)
 		rc = drop_in(u, u->a->run_dir, PL_AGENT_SOCKET);
 	if (rc < 0)

@@ -116,7 +116,13 @@ static int sysctl_set(const char *path, const char *value, struct pl_err *err)
 		return rc;
 	f = fopen(path, "we");
 	if (!f || fputs(value, f) < 0 || fflush(f) < 0)
-		rc = pl_err_sys(err, "cannot set %s to %s", path, value);
+		rc = errno == EROFS ?
+			     pl_err_set(err, EROFS, "%s has to be %s, and is "
+					"read-only in this container; set it "
+					"on the node (sysctl.d(5))", path,
+					value) :
+			     pl_err_sys(err, "cannot set %s to %s", path,
+					value);
 	if (f)
 		fclose(f);
 	if (rc == 0)

@@ -87,7 +87,8 @@ check capabilities-of-the-agent capabilities
 probes() {
 	local o
 	for o in standalone chained; do
-		of $o "$POD | .containers[] | .startupProbe and .livenessProbe and .readinessProbe" &&
+		of $o "$POD | .containers[] | [.startupProbe, .livenessProbe,
+			.readinessProbe] | length == 3 and all(.httpGet.host == \"127.0.0.1\" and .httpGet.port == 7472)" &&
 			of $o "$POD | .containers[].volumeMounts[] | select(.mountPath == \"/run/netns\") |
 				.mountPropagation == \"HostToContainer\"" || return
 	done
@@ -117,8 +118,9 @@ configs() {
 	for o in $OVERLAYS; do
 		jq -r 'select(.kind == "ConfigMap") | .data["podlaned.json"]' \
 			"$T/$o.json" >"$T/c.json" && jq -e . "$T/c.json" || return
-		says 0 "" "$O/daemonset/podlaned" uninstall --dry-run \
-			--config "$T/c.json" --run-dir "$T/run" || return
+		"$O/daemonset/podlaned" uninstall --dry-run --config "$T/c.json" \
+			--run-dir "$T/run" >"$T/o" 2>&1 && ! grep unknown "$T/o" ||
+			{ cat "$T/o"; return 1; }
 	done
 }
 check configurations-are-read configs
