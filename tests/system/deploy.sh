@@ -94,6 +94,17 @@ probes() {
 	done
 }
 check probes-and-propagation probes
+keys() {
+	local o
+	for o in standalone chained; do
+		of $o "$POD | .volumes[] | select(.secret) | .secret == {secretName: \"podlane\", defaultMode: 256}" &&
+			of $o "$POD | [.initContainers[].volumeMounts[].name] | index(\"keys\") == null" &&
+			of $o "$POD | .containers[].volumeMounts[] | select(.name == \"keys\") | .readOnly" ||
+			return
+	done
+	of uninstall "$POD | [.volumes[] | select(.secret)] == []"
+}
+check keys-are-the-agents-only keys
 rbac() {
 	local o
 	for o in standalone chained; do

@@ -63,7 +63,7 @@ check import import || { cat "$T/ctd.log"; exit 1; }
 mkdir "$T/etc"
 echo '{"nodes":[{"name":"node1","address":"10.99.0.1","podCIDRs":["10.88.1.0/24"]}]}' \
 	>"$T/etc/nodes.json"
-echo '{"registry":{"file":"/etc/podlane/nodes.json"},"cni":{"mode":"standalone"}}' \
+echo '{"registry":{"file":"/etc/podlane/nodes.json"},"carrier":{"security":"none"},"cni":{"mode":"standalone"}}' \
 	>"$T/etc/podlaned.json"
 box mkdir -p /run/podlane /var/lib/podlane
 # The node's namespaces are where each one's change is seen in the container.
