@@ -182,6 +182,18 @@ static int keys_start(struct pl_agent *a, struct pl_err *err)
 	return rc;
 }
 
+/* Behind the registry's ranges, and where there are none. */
+static int locate_start(struct pl_agent *a, struct pl_err *err)
+{
+	struct pl_kube *kube = a->registry ?
+			       pl_registry_source_kube(a->registry) : NULL;
+	int rc = pl_locate_create(a->args->node, kube, a->remote,
+				  &a->locate, err);
+
+	a->broker->locate = a->locate;
+	return rc;
+}
+
 /* --- start and end -------------------------------------------------------- */
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)
@@ -268,6 +280,8 @@ static int start(struct pl_agent *a, struct pl_err *err)
 	if (rc == 0)
 		rc = remote_start(a, err);
 	if (rc == 0)
+		rc = locate_start(a, err);
+	if (rc == 0)
 		rc = pl_pods_restore(a->pods, err);
 	if (rc == 0)
 		rc = pl_caps_drop(err);
@@ -295,6 +309,10 @@ static void stop(struct pl_agent *a)
 	}
 	if (a->broker)
 		a->broker->ending = true;
+	if (a->locate) {
+		a->broker->locate = NULL;
+		pl_locate_destroy(a->locate);
+	}
 	if (a->remote) {
 		a->broker->remote = NULL;
 		pl_remote_destroy(a->remote);

@@ -28,6 +28,7 @@ struct pl_agent {
 	struct pl_remote *remote;
 	struct pl_registry none;		/* where there is no source */
 	struct pl_registry_source *registry;	/* NULL: none */
+	struct pl_locate *locate;
 	struct pl_policy *policy;		/* NULL: none */
 	struct pl_file_watch *keys[3];		/* of the carrier; NULL: none */
 	struct pl_overlay overlay;

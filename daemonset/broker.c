@@ -41,6 +41,11 @@ bool pl_broker_may_show(struct pl_broker *b, const struct pl_addr *addr)
 	return pod && pod->is_restored && pl_now_ns() < b->show_until_ns;
 }
 
+bool pl_broker_has_pod(struct pl_broker *b, const struct pl_addr *addr)
+{
+	return pl_pods_by_addr(b->pods, addr);
+}
+
 int pl_broker_later(const struct pl_client *c, int rc, int instead)
 {
 	return rc == -EAGAIN && c->version < 2 ? instead : rc;
@@ -52,8 +57,11 @@ void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c)
 	struct pl_region_own *r;
 	struct pl_lane_end *e;
 	struct pl_service *s;
+	struct pl_parked *p;
 
 	(void)b;
+	while ((p = LIST_FIRST(&c->parked)))
+		pl_parked_end(p);
 	while ((s = LIST_FIRST(&c->services)))
 		pl_service_end(s);
 	while ((e = LIST_FIRST(&c->lane_ends)))
@@ -120,11 +128,33 @@ int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
 	return rc;
 }
 
-int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,
+void pl_broker_unreached(struct pl_broker *b, int status,
+			 const struct pl_addr *pod)
+{
+	if (status == -EHOSTUNREACH && b->locate)
+		pl_locate_forget(b->locate, pod);
+}
+
+static int find_elsewhere(struct pl_broker *b, struct pl_addr *addr,
+			  const struct pl_node **node, struct pl_err *err)
+{
+	const char *name;
+	int rc = pl_locate_find(b->locate, addr, &name, err);
+
+	if (rc < 0)
+		return rc;
+	*node = pl_registry_by_name(b->registry, name);
+	return *node ? 0 : pl_err_set(err, EHOSTUNREACH, "the pod is on node "
+				      "%s, which is not in the node registry",
+				      name);
+}
+
+int pl_broker_find(struct pl_broker *b, struct pl_addr *addr,
 		   struct pl_pod **pod, const struct pl_node **node,
 		   struct pl_err *err)
 {
 	char buf[INET6_ADDRSTRLEN];
+	int rc;
 
 	*node = NULL;
 	*pod = pl_pods_by_addr(b->pods, addr);
@@ -132,6 +162,17 @@ int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,
 		return 0;
 	if (b->registry)
 		*node = pl_registry_by_pod(b->registry, addr);
+	if (!*node && b->locate && b->registry) {
+		rc = find_elsewhere(b, addr, node, err);
+		if (rc < 0)
+			return rc;
+		/* A Service's pod may be here. */
+		*pod = pl_pods_by_addr(b->pods, addr);
+		if (*pod) {
+			*node = NULL;
+			return 0;
+		}
+	}
 	if (*node && strcmp((*node)->name, b->node) && b->remote)
 		return 0;
 	return pl_err_set(err, EHOSTUNREACH, *node ?

@@ -90,6 +90,9 @@ int pl_broker_region_lookup(struct pl_broker *b, const struct pl_addr *owner,
 			    const char *name, const char *reader_ns,
 			    struct pl_broker_region *out, struct pl_err *err);
 
+/* Has this node a pod of this address? */
+bool pl_broker_has_pod(struct pl_broker *b, const struct pl_addr *addr);
+
 /* The owner of a region that was opened with this id ended it. */
 void pl_broker_region_ended(struct pl_broker *b, uint64_t id);
 

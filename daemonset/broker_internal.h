@@ -13,6 +13,7 @@
 
 #include "daemonset/broker.h"
 #include "daemonset/client.h"
+#include "daemonset/locate.h"
 #include "daemonset/pod.h"
 #include "daemonset/policy.h"
 #include "daemonset/registry.h"
@@ -29,6 +30,7 @@ struct pl_broker {
 	struct pl_remote *remote;		/* NULL: no other nodes */
 	const struct pl_registry *registry;	/* NULL: none */
 	const struct pl_policy *policy;		/* NULL: none */
+	struct pl_locate *locate;		/* NULL: ranges say it all */
 	uint64_t last_id;
 	struct pl_lane_rec *lanes;		/* by id */
 	struct pl_region_opening *openings;	/* by id */
@@ -145,9 +147,10 @@ int pl_quota_take(struct pl_pod *pod, uint32_t *used, uint32_t limit,
 
 /*
  * The local pod of an address, or the node of a pod elsewhere, or
- * -EHOSTUNREACH.
+ * -EHOSTUNREACH. A Service's address becomes that of its pod. -EINPROGRESS:
+ * park the request.
  */
-int pl_broker_find(struct pl_broker *b, const struct pl_addr *addr,
+int pl_broker_find(struct pl_broker *b, struct pl_addr *addr,
 		   struct pl_pod **pod, const struct pl_node **node,
 		   struct pl_err *err);
 
@@ -159,6 +162,26 @@ bool pl_broker_is_settling(const struct pl_broker *b, const struct pl_pod *pod);
 
 /* What a client is told instead of -EAGAIN if it does not know that. */
 int pl_broker_later(const struct pl_client *c, int rc, int instead);
+
+/* A node that was asked for a pod says that it has none, or can't be asked. */
+void pl_broker_unreached(struct pl_broker *b, int status,
+			 const struct pl_addr *pod);
+
+/* --- broker_park.c -------------------------------------------------------- */
+
+typedef const char *pl_broker_handler(struct pl_client *c, const void *msg,
+				      int *fds, int n_fds);
+
+/*
+ * pl_broker_find is still looking for addr: keep the request that handler got
+ * (msg has PL_WIRE_MAX bytes), with its descriptors, and call handler again
+ * when there is an answer. timeout_ms as the request says, -1: none; when it is
+ * over the client gets ETIMEDOUT. -EAGAIN: too many are kept for this client.
+ */
+int pl_broker_park(struct pl_client *c, const struct pl_addr *addr,
+		   const void *msg, int *fds, int n_fds, int timeout_ms,
+		   pl_broker_handler *handler, struct pl_err *err);
+void pl_parked_end(struct pl_parked *p);
 
 /* --- broker_listen.c ------------------------------------------------------ */
 

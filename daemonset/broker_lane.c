@@ -338,7 +338,7 @@ static int set_from(struct pl_lane_rec *l, struct pl_client *c,
 }
 
 static int connect_lane(struct pl_client *c, const struct pl_msg_connect *m,
-			const struct pl_addr *dst, int fd, struct pl_err *err)
+			struct pl_addr *dst, int fd, struct pl_err *err)
 {
 	struct pl_broker *b = c->pod->pods->broker;
 	const struct pl_node *node;
@@ -378,7 +378,6 @@ const char *pl_broker_on_connect(struct pl_client *c, const void *msg,
 	struct pl_err err;
 	int rc;
 
-	(void)n_fds;
 	memcpy(&m, msg, sizeof(m));
 	if (!pl_msg_name_ok(m.service, sizeof(m.service)) ||
 	    !memchr(m.addr, 0, sizeof(m.addr)) || m.timeout_ms < -1)
@@ -388,6 +387,9 @@ const char *pl_broker_on_connect(struct pl_client *c, const void *msg,
 				m.addr);
 	else
 		rc = connect_lane(c, &m, &dst, fds[0], &err);
+	if (rc == -EINPROGRESS)
+		rc = pl_broker_park(c, &dst, msg, fds, n_fds, m.timeout_ms,
+				    pl_broker_on_connect, &err);
 	if (rc == -EACCES)
 		pl_pod_complain(c->pod, "may not connect: %s", err.msg);
 	rc = pl_broker_later(c, rc, -ECONNREFUSED);

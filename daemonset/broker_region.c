@@ -287,6 +287,7 @@ static void on_opened(void *arg, int status, const char *text,
 	struct pl_err err;
 
 	if (status < 0) {
+		pl_broker_unreached(c->pod->pods->broker, status, &o->owner);
 		if (status == -EACCES)
 			pl_pod_complain(c->pod, "may not open a region: %s",
 					text);
@@ -340,7 +341,7 @@ static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
 }
 
 static int region_open(struct pl_client *c, const struct pl_msg_region_open *m,
-		       const struct pl_addr *owner, struct pl_err *err)
+		       struct pl_addr *owner, struct pl_err *err)
 {
 	struct pl_region_opening *o;
 	const struct pl_node *node;
@@ -368,8 +369,6 @@ const char *pl_broker_on_region_open(struct pl_client *c, const void *msg,
 	struct pl_err err;
 	int rc;
 
-	(void)fds;
-	(void)n_fds;
 	memcpy(&m, msg, sizeof(m));
 	if (!pl_msg_name_ok(m.name, sizeof(m.name)) ||
 	    !memchr(m.addr, 0, sizeof(m.addr)) || m.timeout_ms < -1)
@@ -379,6 +378,10 @@ const char *pl_broker_on_region_open(struct pl_client *c, const void *msg,
 				m.addr);
 	else
 		rc = region_open(c, &m, &owner, &err);
+	if (rc == -EINPROGRESS)
+		rc = pl_broker_park(c, &owner, msg, fds, n_fds,
+				    c->version < 3 ? -1 : m.timeout_ms,
+				    pl_broker_on_region_open, &err);
 	if (rc == -EACCES)
 		pl_pod_complain(c->pod, "may not open a region: %s", err.msg);
 	rc = pl_broker_later(c, rc, -ENOENT);

@@ -32,6 +32,8 @@ static void on_connected(void *arg, int status, const char *text,
 	int rc;
 
 	if (status < 0) {
+		pl_broker_unreached(l->broker, status,
+				    &l->ends[PL_END_TO].addr);
 		if (status == -EACCES)
 			pl_pod_complain(l->ends[PL_END_FROM].client->pod,
 					"may not connect: %s", text);

@@ -119,7 +119,7 @@ static int resume_remote(struct pl_lane_rec *l, struct pl_lane_end *end,
 }
 
 static int resume_lane(struct pl_client *c, const struct pl_msg_lane_resume *m,
-		       const struct pl_addr *self, const struct pl_addr *peer,
+		       const struct pl_addr *self, struct pl_addr *peer,
 		       int *fds, struct pl_err *err)
 {
 	struct pl_broker *b = c->pod->pods->broker;
@@ -162,13 +162,15 @@ const char *pl_broker_on_lane_resume(struct pl_client *c, const void *msg,
 	struct pl_err err;
 	int rc;
 
-	(void)n_fds;
 	memcpy(&m, msg, sizeof(m));
 	if (!is_well_formed(&m, &self, &peer) || !peer.family)
 		return "a LANE_RESUME that is not well formed";
 	rc = check_self(c, &self, &err);
 	if (rc == 0)
 		rc = resume_lane(c, &m, &self, &peer, fds, &err);
+	if (rc == -EINPROGRESS)
+		rc = pl_broker_park(c, &peer, msg, fds, n_fds, -1,
+				    pl_broker_on_lane_resume, &err);
 	if (rc == 0)
 		return NULL;
 	if (rc == -EPROTO || rc == -EACCES)

@@ -261,6 +261,7 @@ static struct pl_client *client_new(struct pl_pod *pod, int fd)
 	LIST_INIT(&c->lane_ends);
 	LIST_INIT(&c->regions);
 	LIST_INIT(&c->openings);
+	LIST_INIT(&c->parked);
 	LIST_INSERT_HEAD(&pod->clients, c, of_pod);
 	pod->usage.connections++;
 	c->doom_ev = evtimer_new(pod->pods->base, on_doom, c);

@@ -30,6 +30,7 @@ struct pl_service;
 struct pl_lane_end;
 struct pl_region_own;
 struct pl_region_opening;
+struct pl_parked;
 
 struct pl_client {
 	struct pl_pod *pod;
@@ -44,6 +45,8 @@ struct pl_client {
 	LIST_HEAD(, pl_lane_end) lane_ends;
 	LIST_HEAD(, pl_region_own) regions;
 	LIST_HEAD(, pl_region_opening) openings;
+	LIST_HEAD(, pl_parked) parked;
+	uint32_t n_parked;
 	LIST_ENTRY(pl_client) of_pod;
 };
 

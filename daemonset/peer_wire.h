@@ -51,6 +51,9 @@
  * know it, as its owner has not shown it yet, it says so (REGION_LATER), and is
  * asked again.
  *
+ * Pods. Where no node's range has an address, POD_FIND asks whether the other
+ * node has a pod of it; POD_FOUND says so, or not.
+ *
  * Peers are admitted by the carrier; still every field is checked.
  */
 #ifndef DAEMONSET_PEER_WIRE_H
@@ -87,6 +90,8 @@ enum pl_peer_type {
 	PL_PEER_REGION_UNSUB,
 	PL_PEER_REGION_END,
 	PL_PEER_REGION_LATER,
+	PL_PEER_POD_FIND,
+	PL_PEER_POD_FOUND,
 	PL_PEER_TYPES,
 };
 
@@ -180,5 +185,14 @@ struct pl_peer_region_end {
 	uint32_t pad;
 };
 _Static_assert(sizeof(struct pl_peer_region_end) == 32, "layout");
+
+/* POD_FIND, POD_FOUND */
+struct pl_peer_pod {
+	struct pl_peer_hdr h;		/* no: of the question */
+	struct pl_peer_addr addr;
+	uint32_t has;			/* POD_FOUND: 0 or 1 */
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct pl_peer_pod) == 56, "layout");
 
 #endif

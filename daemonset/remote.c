@@ -48,6 +48,9 @@ static const struct {
 				 pl_rread_on_end },
 	[PL_PEER_REGION_LATER] = { sizeof(struct pl_peer_hdr),
 				   pl_rread_on_later },
+	[PL_PEER_POD_FIND] = { sizeof(struct pl_peer_pod), pl_rfind_on_find },
+	[PL_PEER_POD_FOUND] = { sizeof(struct pl_peer_pod),
+				pl_rfind_on_found },
 };
 
 static struct pl_rnode *node_of(struct pl_remote *r,
@@ -222,6 +225,7 @@ void pl_remote_destroy(struct pl_remote *r)
 	carrier_stop(r);
 	HASH_ITER(hh, r->owns, own, tmp)
 		pl_rown_free(own);
+	pl_rfind_free_all(r);
 	free(r);
 }
 

@@ -197,6 +197,23 @@ void pl_remote_region_put(struct pl_remote *r, uint64_t id);
  */
 void pl_remote_region_gone(struct pl_remote *r, uint64_t region_id, bool died);
 
+/* --- pods ----------------------------------------------------------------- */
+
+#define PL_REMOTE_FIND_NODES_MAX 64
+
+/* node NULL: none of them has it, or has said so in time. */
+typedef void pl_remote_pod_found(void *arg, const char *node);
+
+/*
+ * Ask all other nodes whether they have a pod of this address; they are
+ * connected for that. The first that says so counts. -E2BIG: the registry has
+ * more than PL_REMOTE_FIND_NODES_MAX nodes; -ENOENT: it has no other.
+ */
+int pl_remote_pod_find(struct pl_remote *r, const struct pl_addr *pod,
+		       pl_remote_pod_found *done, void *arg, uint64_t *id,
+		       struct pl_err *err);
+void pl_remote_pod_find_cancel(struct pl_remote *r, uint64_t id);
+
 /* --- for podlanectl ------------------------------------------------------ */
 
 struct pl_remote_node {

@@ -229,6 +229,7 @@ struct pl_remote {
 	struct pl_rlane *lanes;
 	struct pl_rread *reads;
 	struct pl_rown *owns;
+	struct pl_rfind *pod_finds;
 	uint64_t last_no;
 };
 
@@ -360,6 +361,15 @@ void pl_rown_on_unsub(struct pl_rnode *n, const void *msg);
 void pl_rown_down(struct pl_rnode *n);
 /* Without a word to other nodes. */
 void pl_rown_free(struct pl_rown *own);
+
+/* --- remote_find.c ------------------------------------------------------- */
+
+void pl_rfind_on_find(struct pl_rnode *n, const void *msg);
+void pl_rfind_on_found(struct pl_rnode *n, const void *msg);
+/* The node can be asked now. */
+void pl_rfind_up(struct pl_rnode *n);
+/* Without a word. */
+void pl_rfind_free_all(struct pl_remote *r);
 
 /* --- remote_dirty.c ------------------------------------------------------ */
 

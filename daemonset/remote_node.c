@@ -313,6 +313,7 @@ void pl_rnode_up(struct pl_rnode *n, struct pl_carrier_peer *peer)
 	HASH_ITER(hh, n->lanes, l, tmp)
 		pl_rlane_up(l);
 	pl_rread_up(n);
+	pl_rfind_up(n);
 	/* Closing lanes wait less for it now. */
 	event_del(n->ev_watch);
 	pl_rnode_watch(n);

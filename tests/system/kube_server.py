@@ -191,6 +191,9 @@ class Handler(BaseHTTPRequestHandler):
             if f and f.get("hang_up"):
                 self.hang_up()
                 return
+            if f and f.get("sleep"):
+                time.sleep(f["sleep"])
+                f = None
             if f and f.get("garbage"):
                 self.answer(200, f["garbage"])
                 return
