@@ -10,6 +10,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
+#include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
@@ -143,10 +146,37 @@ static int wait_gone(int mon, int end, pid_t pid, int index, struct pl_err *err)
 			  index, DEL_TIMEOUT_MS / 1000);
 }
 
-int pl_nl_link_del_quick(int index, struct pl_err *err)
+/*
+ * Only what announces() looks for: where many links come and go at once, each
+ * plugin would wake up for all of the others'. Numbers are loaded as those of
+ * the network.
+ */
+static int listen_for(int mon, int index)
 {
+	const uint32_t type_at = offsetof(struct nlmsghdr, nlmsg_type);
+	const uint32_t index_at = NLMSG_HDRLEN +
+				  offsetof(struct ifinfomsg, ifi_index);
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type_at),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELLINK), 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, index_at),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl((uint32_t)index), 0,
+			 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog prog = { PL_ARRAY_SIZE(code), code };
 	struct sockaddr_nl sa = { .nl_family = AF_NETLINK,
 				  .nl_groups = RTMGRP_LINK };
+
+	if (setsockopt(mon, SOL_SOCKET, SO_ATTACH_FILTER, &prog,
+		       sizeof(prog)) < 0)
+		return -1;
+	return bind(mon, (struct sockaddr *)&sa, sizeof(sa));
+}
+
+int pl_nl_link_del_quick(int index, struct pl_err *err)
+{
 	pl_auto_fd mon = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC,
 				NETLINK_ROUTE);
 	pl_auto_fd req = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC,
@@ -158,7 +188,7 @@ int pl_nl_link_del_quick(int index, struct pl_err *err)
 	if (mon < 0 || req < 0 || pipe2(p, O_CLOEXEC) < 0)
 		return pl_err_sys(err, "cannot make a netlink socket");
 	end = p[0];
-	if (bind(mon, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
+	if (listen_for(mon, index) < 0) {
 		close(p[1]);
 		return pl_err_sys(err, "cannot listen for link changes");
 	}

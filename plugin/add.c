@@ -331,7 +331,7 @@ static int step_pair(struct add *a, struct pl_err *err)
 static int step_pod(struct add *a, struct pl_err *err)
 {
 	return pl_wire_pod(a->netns, a->c->at.ifname, &a->c->conf, &a->result,
-			   &a->inside, &a->pod, err);
+			   &a->host, &a->port, &a->inside, &a->pod, err);
 }
 
 static int step_gateway(struct add *a, struct pl_err *err)

@@ -125,7 +125,6 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 			     .mac = c->has_mac ? c->mac : mac,
 			     .own_mac = own_mac,
 			     .master = br->index,
-			     .up = true,
 			     .queues = 1 };
 	int rc = pl_wire_random_mac(mac, err);
 
@@ -246,22 +245,44 @@ static int settle(struct pl_nl *nl, int index, struct pl_err *err)
 	return rc;
 }
 
+/*
+ * The pod's end first: an end that comes up without a carrier is deactivated
+ * again, for which the kernel waits for all RCU readers while nobody else can
+ * change a link. The other order would be that, for the host's end; the pod's
+ * gets its carrier in the same step as the host's comes up.
+ */
+static int bring_up(struct pl_nl *nl, const char *ifname,
+		    const struct pl_conf *c, const struct pl_result *r,
+		    struct pl_nl *host, const struct pl_link *port,
+		    struct pl_err *err)
+{
+	int rc = 0, index = port->peer_index;
+
+	if (!c->leave_pod_down) {
+		if (has_family(r, AF_INET6))
+			rc = set_ipv6_sysctls(ifname, c, err);
+		if (rc == 0)
+			rc = has_family(r, AF_INET) ?
+			     pl_nl_link_up_notify(nl, index, err) :
+			     pl_nl_link_set(nl, index, -1, 0, 1, err);
+	}
+	return rc == 0 ? pl_nl_link_set(host, port->index, -1, 0, 1, err) : rc;
+}
+
 static int configure(struct pl_nl *nl, const char *ifname,
 		     const struct pl_conf *c, const struct pl_result *r,
+		     struct pl_nl *host, const struct pl_link *port,
 		     struct pl_link *pod, struct pl_err *err)
 {
 	int rc = pl_nl_link_set(nl, LO_INDEX, -1, 0, 1, err);
 
 	if (rc == 0)
+		rc = bring_up(nl, ifname, c, r, host, port, err);
+	/* Also has the kernel see the carrier now, not some time later. */
+	if (rc == 0)
 		rc = pl_nl_link_get(nl, ifname, pod, err);
 	if (rc < 0 || c->leave_pod_down)
 		return rc;
-	if (has_family(r, AF_INET6))
-		rc = set_ipv6_sysctls(ifname, c, err);
-	if (rc == 0)
-		rc = has_family(r, AF_INET) ?
-		     pl_nl_link_up_notify(nl, pod->index, err) :
-		     pl_nl_link_set(nl, pod->index, -1, 0, 1, err);
 	for (size_t i = 0; rc == 0 && i < r->n_ips; i++)
 		rc = pl_nl_addr_add(nl, pod->index, &r->ips[i].addr, !c->dad,
 				    err);
@@ -271,7 +292,8 @@ static int configure(struct pl_nl *nl, const char *ifname,
 }
 
 int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_conf *c,
-		const struct pl_result *r, struct pl_nl *nl,
+		const struct pl_result *r, struct pl_nl *host,
+		const struct pl_link *port, struct pl_nl *nl,
 		struct pl_link *pod, struct pl_err *err)
 {
 	int home, rc = pl_netns_enter(netns_fd, &home, err);
@@ -280,7 +302,7 @@ int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_conf *c,
 		return rc;
 	rc = pl_nl_open(nl, -1, err);
 	if (rc == 0)
-		rc = configure(nl, ifname, c, r, pod, err);
+		rc = configure(nl, ifname, c, r, host, port, pod, err);
 	pl_netns_leave(home);
 	if (rc == 0 && c->dad && has_family(r, AF_INET6))
 		rc = settle(nl, pod->index, err);

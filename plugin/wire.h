@@ -31,8 +31,8 @@ struct pl_wire_pair {
 };
 
 /*
- * Make the pair in one request: the host's end up and in the bridge, the pod's
- * end in its namespace. *port is the host's end. -EEXIST: one of the names is
+ * Make the pair in one request: the host's end in the bridge, the pod's in its
+ * namespace, both down. *port is the host's end. -EEXIST: one of the names is
  * taken.
  */
 int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
@@ -41,12 +41,13 @@ int pl_wire_pair(struct pl_nl *host, const struct pl_conf *c,
 
 /*
  * In the pod's namespace: lo up, the interface up (not with
- * disableContainerInterface), addresses, routes. A route without gw goes by the
- * gateway of the first address of its family. *pod is the interface; nl is
- * opened in the namespace, to be closed by the caller.
+ * disableContainerInterface), then the host's end, addresses, routes. A route
+ * without gw goes by the gateway of the first address of its family. *pod is
+ * the interface; nl is opened in the namespace, to be closed by the caller.
  */
 int pl_wire_pod(int netns_fd, const char *ifname, const struct pl_conf *c,
-		const struct pl_result *r, struct pl_nl *nl,
+		const struct pl_result *r, struct pl_nl *host,
+		const struct pl_link *port, struct pl_nl *nl,
 		struct pl_link *pod, struct pl_err *err);
 
 /*
