@@ -220,8 +220,9 @@ static int signals_start(struct pl_agent *a, struct pl_err *err)
 	return 0;
 }
 
-static void raise_limits(void)
+static void raise_limits(const struct pl_agent_conf *conf)
 {
+	static const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 	struct rlimit rl;
 
 	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
@@ -230,6 +231,10 @@ static void raise_limits(void)
 	if (setrlimit(RLIMIT_NOFILE, &rl) < 0)
 		pl_warn("cannot raise the limit of open files: %s",
 			strerror(errno));
+	/* Memory for RDMA is locked; what it lacks, the carrier says. */
+	if (strcmp(conf->carrier, "tcp") && setrlimit(RLIMIT_MEMLOCK, &all) < 0)
+		pl_debug("cannot raise the limit of locked memory: %s",
+			 strerror(errno));
 }
 
 static int pods_start(struct pl_agent *a, struct pl_err *err)
@@ -262,7 +267,7 @@ static int start(struct pl_agent *a, struct pl_err *err)
 
 	if (rc < 0)
 		return rc;
-	raise_limits();
+	raise_limits(&a->args->conf);
 	a->base = event_base_new();
 	if (!a->base)
 		return pl_err_set(err, ENOMEM, "cannot make an event loop");
@@ -277,14 +282,15 @@ static int start(struct pl_agent *a, struct pl_err *err)
 		rc = overlay_start(a, err);
 	if (rc == 0)
 		rc = keys_start(a, err);
+	/* The kernel lets nobody use an RDMA device who changes them later. */
+	if (rc == 0)
+		rc = pl_caps_drop(err);
 	if (rc == 0)
 		rc = remote_start(a, err);
 	if (rc == 0)
 		rc = locate_start(a, err);
 	if (rc == 0)
 		rc = pl_pods_restore(a->pods, err);
-	if (rc == 0)
-		rc = pl_caps_drop(err);
 	if (rc == 0 && a->args->conf.seccomp)
 		rc = pl_seccomp_install(err);
 	if (rc == 0)
