@@ -90,11 +90,16 @@ vm_start() {
 	disown "$!"
 	VM_TIMEOUT=60 vm_answer "$n" word && [ "$word" = up ]
 }
-# vm_answer N VAR: the next line of the VM.
+# vm_answer N VAR: the next line of the VM. What read -t had when its time was
+# over is the beginning of it.
 vm_answer() {
-	local i
+	local i part all=
 	for ((i = 0; i < ${VM_TIMEOUT:-120}; i++)); do
-		read -r -t 1 "$2" <&"${VM_FROM[$1]}" && return
+		if read -r -t 1 part <&"${VM_FROM[$1]}"; then
+			printf -v "$2" %s "$all$part"
+			return
+		fi
+		all+=$part
 		kill -0 "${VM_PID[$1]}" 2>/dev/null || break
 	done
 	kill -0 "${VM_PID[$1]}" 2>/dev/null && i=124 || i=125
