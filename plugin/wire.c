@@ -53,17 +53,32 @@ static int set_sysctl(const char *path, char value, struct pl_err *err)
 
 /* --- the bridge --- */
 
-/* Pods are on that link: none of them shall make routes for the node. */
-static int ignore_ra(const char *bridge, struct pl_err *err)
+/*
+ * Pods are on that link: none of them shall make routes for the node, and all
+ * of them hear when somebody gives it another MAC.
+ */
+static int set_up_bridge(const char *bridge, struct pl_err *err)
 {
-	char path[80];
-	int rc;
+	static const struct {
+		const char *family, *name;
+		char value;
+	} s[] = {
+		{ "ipv6", "accept_ra", '0' },
+		{ "ipv6", "ndisc_notify", '1' },
+		{ "ipv4", "arp_notify", '1' },
+	};
+	int rc = 0;
 
-	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/accept_ra",
-		 bridge);
-	rc = set_sysctl(path, '0', err);
-	/* A kernel without IPv6, or another ADD has removed the bridge. */
-	return rc == -ENOENT ? 0 : rc;
+	for (size_t i = 0; rc == 0 && i < PL_ARRAY_SIZE(s); i++) {
+		char path[80];
+
+		snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/%s",
+			 s[i].family, bridge, s[i].name);
+		rc = set_sysctl(path, s[i].value, err);
+		/* A kernel without IPv6, or the bridge is gone again. */
+		rc = rc == -ENOENT ? 0 : rc;
+	}
+	return rc;
 }
 
 static int find_or_make(struct pl_nl *host, const char *name, uint32_t mtu,
@@ -83,7 +98,7 @@ static int find_or_make(struct pl_nl *host, const char *name, uint32_t mtu,
 	if (rc == 0)
 		rc = pl_nl_bridge_add(host, name, mtu, mac, err);
 	if (rc == 0)
-		rc = ignore_ra(name, err);
+		rc = set_up_bridge(name, err);
 	if (rc == 0 || rc == -EEXIST)
 		rc = pl_nl_link_get(host, name, br, err);
 	return rc;

@@ -88,6 +88,19 @@ port=$(printf '%s' "$RES" | jq -r '.interfaces[1].name')
 check check-port bad_check host ip link set "$port" nomaster
 host ip link set "$port" master br0
 check check-restored prev 1.0.0
+check check-no-bridge bad_check host ip link set br0 name br1
+host ip link set br1 name br0 up
+check check-no-interface bad_check in_ns "$A" ip link set eth0 down name eth9
+in_ns "$A" ip link add eth0 type veth peer name eth8
+in_ns "$A" ip link set eth0 up
+in_ns "$A" ip addr add "$ip_a" dev eth0
+in_ns "$A" ip route add default via 10.77.0.1
+not_ours() { code 104 prev 1.0.0 && prev 1.0.0 | grep 'eth0 is not ours'; }
+check check-other-interface not_ours
+in_ns "$A" ip link del eth0
+in_ns "$A" ip link set eth9 name eth0 up
+in_ns "$A" ip route add default via 10.77.0.1
+check check-restored-again prev 1.0.0
 reservation() {
 	code 104 pl CHECK "$A" a eth0 \
 		".prevResult = $RES | .ipam.dataDir = \"$T/none\""

@@ -81,6 +81,30 @@ agent_start 1 || exit 1
 check agent-back-check check_pod "$C" c
 check agent-back-listens listens "$C"
 check agent-back-listens-a listens "$A"
+forget() {
+	ask 1 '{"op":"del","network":"podlane","containerID":"c",
+		"ifname":"eth0"}' && ! check_pod "$C" c
+}
+check check-registration forget
+del "$C" c && add "$C" c
+check check-registered-again check_pod "$C" c
+
+# The agent dies while an ADD waits for it.
+kill -STOP "${AGENT[1]}"
+ns_add && E=$PID
+conf 1 | cni 1 ADD "$E" e >"$T/out3" &
+WAITS=$!
+# It has not accepted the connection.
+asked() { in_ns "${NODE[1]}" ss -xl | grep -F "$T/n1/run/agent.sock" | grep -q 'LISTEN *[1-9]'; }
+check agent-killed-asked wait_for 10 asked
+agent_stop 1 KILL
+wait "$WAITS"
+check agent-killed-in-add [ $? = 1 ]
+check agent-killed-says jq -e .code==11 "$T/out3"
+check agent-killed-leaves-pod [ "$(in_ns "$E" ip -o link | wc -l)" = 1 ]
+agent_start 1 || exit 1
+check agent-killed-again eval 'conf 1 | cni 1 ADD "$E" e >"$T/out3" &&
+	listens "$E" && del "$E" e'
 
 status() { conf 1 | jq -c '.cniVersion = "1.1.0"' | cni 1 STATUS "" ""; }
 check status status

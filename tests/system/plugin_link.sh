@@ -33,6 +33,11 @@ renamed() {
 		again m && reaches "$A" 10.77.0.1
 }
 check other-mac-of-port renamed
+bridge_changed() {
+	host ip link set br0 address 02:00:00:00:00:78 &&
+		reaches "$A" 10.77.0.1 && again m
+}
+check other-mac-of-bridge bridge_changed
 pinned() {
 	local was
 	was=$(mac_of "${NODE[1]}" br0)
@@ -159,6 +164,12 @@ check dad-leaves-pod empty_pod "$A"
 pl DEL "$B" b
 immediate() { added a "$six" && ! flags | grep tentative; }
 check no-dad immediate
+pl DEL "$A" a
+echoed() {
+	added a "$six | .hairpinMode = true" &&
+		! flags | grep -E 'tentative|dadfailed' && reaches "$A" fd77::1
+}
+check no-dad-hairpin echoed
 pl DEL "$A" a
 check addresses-are-clean clean
 

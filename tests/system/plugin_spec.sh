@@ -87,6 +87,49 @@ fi
 host ip link del br0
 check keys-are-clean clean
 
+unknown() { # as every configuration of somebody else's may have them
+	pl ADD "$A" k eth0 '.x = {"y":[1]} | .ipam.z = 3 |
+		.capabilities = {"more":true} | .runtimeConfig.more = {}' \
+		>"$T/o" && pl DEL "" k && clean
+}
+check unknown-keys unknown
+
+# An IPAM plugin gets what we got: every variable, and the same configuration.
+mkdir "$T/bin"
+cat >"$T/bin/ear" <<'END'
+#!/bin/bash
+cat >"${EAR:?}/$CNI_COMMAND.conf"
+env | grep -E '^(CNI_|OTHER)' | sort >"$EAR/$CNI_COMMAND.env"
+[ $CNI_COMMAND != ADD ] ||
+	echo '{"cniVersion":"1.1.0","ips":[{"address":"10.77.0.9/24"}]}'
+END
+chmod +x "$T/bin/ear"
+heard() { # COMMAND JQ
+	net ".cniVersion = \"1.1.0\" | .ipam.type = \"ear\" | .x = 1 | $2" \
+		>"$T/c"
+	in_ns "${NODE[1]}" env CNI_COMMAND="$1" CNI_CONTAINERID=h \
+		CNI_IFNAME=eth0 CNI_NETNS="/proc/$A/ns/net" CNI_ARGS="a=b;c=d" \
+		CNI_PATH="$T/none:$T/bin" OTHER=thing EAR="$T" \
+		"$O/plugin/podlane" <"$T/c" >"$T/o" || { cat "$T/o"; return 1; }
+	diff <(jq -S . "$T/c") <(jq -S . "$T/$1.conf") &&
+		diff - "$T/$1.env" <<-END
+		CNI_ARGS=a=b;c=d
+		CNI_COMMAND=$1
+		CNI_CONTAINERID=h
+		CNI_IFNAME=eth0
+		CNI_NETNS=/proc/$A/ns/net
+		CNI_PATH=$T/none:$T/bin
+		OTHER=thing
+		END
+}
+check ipam-hears-status heard STATUS .
+check ipam-hears-add heard ADD .
+check ipam-hears-check heard CHECK ".prevResult = $(cat "$T/o")"
+check ipam-hears-gc heard GC '."cni.dev/valid-attachments" =
+	[{"containerID":"h","ifname":"eth0"}]'
+check ipam-hears-del heard DEL .
+check ipam-hears-clean clean
+
 # What the pod, or who runs it, asks for: the nearest counts, none is added.
 wishes='.ipam.ranges[0][0].rangeStart = "10.77.0.10" |
 	.args.cni = {"ips":["10.77.0.33"],"mac":"02:00:00:00:00:33"}'
