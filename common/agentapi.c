@@ -12,6 +12,68 @@
 #include "common/json.h"
 #include "common/util.h"
 
+/* --- who is let in -------------------------------------------------------- */
+
+/* The next name of *rest, without the spaces around it; NULL: there is none. */
+static const char *next_name(const char **rest, size_t *len)
+{
+	const char *s = *rest, *end;
+
+	if (!s)
+		return NULL;
+	end = s + strcspn(s, ",");
+	*rest = *end ? end + 1 : NULL;
+	s += strspn(s, " ");
+	while (end > s && end[-1] == ' ')
+		end--;
+	*len = (size_t)(end - s);
+	return s;
+}
+
+static bool is_namespace(const char *s, size_t len)
+{
+	if (len == 1 && *s == '*')
+		return true;
+	if (!len || len > 63 || *s == '-' || s[len - 1] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!(s[i] >= 'a' && s[i] <= 'z') &&
+		    !(s[i] >= '0' && s[i] <= '9') && s[i] != '-')
+			return false;
+	return true;
+}
+
+int pl_agent_allow_check(const char *allow)
+{
+	const char *s;
+	size_t len;
+
+	if (strlen(allow) >= PL_AGENT_ALLOW_MAX)
+		return -EINVAL;
+	if (!*allow)
+		return 0;
+	while ((s = next_name(&allow, &len)))
+		if (!is_namespace(s, len))
+			return -EINVAL;
+	return 0;
+}
+
+bool pl_agent_allow_has(const char *allow, const char *ns)
+{
+	const char *rest = allow, *s;
+	size_t len;
+
+	while ((s = next_name(&rest, &len))) {
+		if (len == 1 && *s == '*')
+			return true;
+		if (len && len == strlen(ns) && !memcmp(s, ns, len))
+			return true;
+	}
+	return false;
+}
+
+/* --- the agent ------------------------------------------------------------ */
+
 int pl_agent_open(const char *socket_path, int *fd, struct pl_err *err)
 {
 	struct timeval tv = { .tv_sec = PL_AGENT_TIMEOUT_MS / 1000 };

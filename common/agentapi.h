@@ -14,6 +14,8 @@
  *         "overlay": "up" | "down: REASON", "version"
  *   {"op":"add", "network", "containerID", "ifname", "netns": PATH,
  *    "addresses": ["10.244.1.2/24", ...], "pod": {"name","namespace","uid"},
+ *    "allow": NAMESPACES whose pods may use all that this one offers, with a
+ *    comma between them, "*" for all;
  *    "memoryLimit": BYTES that the pod may share (absent: as many as any),
  *    "undo": {"plugin": PATH, "stateDir", "cniPath", "link": host's interface}}
  *      with the namespace's descriptor; registers the pod and listens in its
@@ -34,6 +36,8 @@
 #ifndef COMMON_AGENTAPI_H
 #define COMMON_AGENTAPI_H
 
+#include <stdbool.h>
+
 #include <cjson/cJSON.h>
 
 #include "common/err.h"
@@ -45,6 +49,17 @@
 /* Bytes of each text of "undo", with a NUL. */
 #define PL_AGENT_UNDO_MAX 512
 #define PL_AGENT_LINE_MAX (64u << 20)
+
+/* Bytes of "allow", with a NUL. */
+#define PL_AGENT_ALLOW_MAX 1024
+
+/*
+ * Names of Kubernetes namespaces with a comma between them, spaces around each,
+ * or "*"? -EINVAL; an empty text is none.
+ */
+int pl_agent_allow_check(const char *allow);
+/* Is ns one of them? */
+bool pl_agent_allow_has(const char *allow, const char *ns);
 
 /* Connect to a socket by path. -ECONNREFUSED, -ENOENT: no agent is there. */
 int pl_agent_open(const char *socket_path, int *fd, struct pl_err *err);

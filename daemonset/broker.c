@@ -72,11 +72,23 @@ void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c)
 		pl_opening_end(o);
 }
 
+/* By the annotation of one of its registrations. */
+static bool pod_allows(const struct pl_pod *owner, const char *ns)
+{
+	const struct pl_reg *reg;
+
+	LIST_FOREACH(reg, &owner->regs, of_pod)
+		if (pl_agent_allow_has(reg->allow, ns))
+			return true;
+	return false;
+}
+
 int pl_broker_policy(struct pl_pod *owner, uint32_t flags, const char *ns,
 		     enum pl_policy_kind kind, const char *name,
 		     struct pl_err *err)
 {
 	if ((flags & PL_ALLOW_ANY) || !strcmp(owner->ns, ns) ||
+	    pod_allows(owner, ns) ||
 	    pl_policy_allows(owner->pods->broker->policy, kind, name,
 			     owner->ns, ns))
 		return 0;
@@ -84,7 +96,8 @@ int pl_broker_policy(struct pl_pod *owner, uint32_t flags, const char *ns,
 	return pl_err_set(err, EACCES,
 			  "%s '%s' is for pods of namespace '%s' only, this "
 			  "pod is of '%s'; its owner may allow others "
-			  "(PL_ALLOW_ANY), or the policy of its node",
+			  "(PL_ALLOW_ANY), its annotation podlane.io/allow, or "
+			  "the policy of its node",
 			  kind == PL_POLICY_SERVICE ? "service" : "region",
 			  name, owner->ns, ns);
 }

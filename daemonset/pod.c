@@ -248,6 +248,7 @@ static bool reg_same(const struct pl_reg *a, const struct pl_reg *b)
 		if (!pl_addr_equal(&a->addrs[i].addr, &b->addrs[i].addr))
 			return false;
 	return a->memory_limit == b->memory_limit &&
+	       !strcmp(a->allow, b->allow) &&
 	       !strcmp(a->netns, b->netns) && !strcmp(a->pod_ns, b->pod_ns) &&
 	       !strcmp(a->pod_name, b->pod_name);
 }
@@ -318,6 +319,7 @@ static int reg_update(struct pl_pods *p, struct pl_reg *reg,
 	memcpy(reg->pod_uid, from->pod_uid, sizeof(reg->pod_uid));
 	memcpy(reg->addrs, from->addrs, sizeof(reg->addrs));
 	reg->memory_limit = from->memory_limit;
+	memcpy(reg->allow, from->allow, sizeof(reg->allow));
 	reg->n_addrs = from->n_addrs;
 	index_addrs(p, reg);
 	return pl_reg_record_write(p, reg, err);

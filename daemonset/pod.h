@@ -71,6 +71,7 @@ struct pl_reg {
 	char netns[256];
 	char pod_name[254], pod_ns[64], pod_uid[64];
 	uint64_t memory_limit;		/* bytes; UINT64_MAX: not said */
+	char allow[PL_AGENT_ALLOW_MAX];	/* namespaces, or "" */
 	struct pl_reg_undo undo;
 	uint64_t dev, ino, cookie;	/* of the namespace */
 	uint32_t n_addrs;

@@ -40,6 +40,11 @@ static bool is_text(const char *s)
 	return true;
 }
 
+static bool is_allow(const char *s)
+{
+	return pl_agent_allow_check(s) == 0;
+}
+
 static bool is_path(const char *s)
 {
 	return *s == '/' && is_text(s);
@@ -161,6 +166,8 @@ int pl_reg_parse(const cJSON *j, struct pl_reg *reg, struct pl_err *err)
 	if (rc > 0)
 		reg->memory_limit = (uint64_t)limit;
 	if (rc >= 0)
+		rc = TEXT(j, "", "allow", reg->allow, is_allow, false, err);
+	if (rc >= 0)
 		rc = pl_json_obj(j, "", "pod", &pod, err);
 	if (rc <= 0)
 		return rc;
@@ -201,6 +208,8 @@ cJSON *pl_reg_json(const struct pl_reg *reg)
 	if (reg->memory_limit != UINT64_MAX)
 		cJSON_AddNumberToObject(j, "memoryLimit",
 					(double)reg->memory_limit);
+	if (*reg->allow)
+		cJSON_AddStringToObject(j, "allow", reg->allow);
 	pod = cJSON_AddObjectToObject(j, "pod");
 	cJSON_AddStringToObject(pod, "name", reg->pod_name);
 	cJSON_AddStringToObject(pod, "namespace", reg->pod_ns);

@@ -22,7 +22,7 @@
 #define TABLE_MS 100
 #define TABLE_EVERY_MS 1000
 /* What is on disk may be older than what holds. */
-#define SAVE_S 5
+#define SAVE_S 1
 
 struct pl_registry_kube {
 	struct pl_registry_kube_conf conf;

@@ -464,6 +464,7 @@ static int step_register(struct add *a, struct pl_err *err)
 		return 0;
 	pl_agent_pod_read(c->env.args, &pod);
 	pod.memory_limit = c->conf.lanes.memory_limit;
+	pod.allow = c->conf.lanes.allow;
 	rc = pl_agent_register_send(a->agent, &c->at, c->env.netns, &a->result,
 				    &pod, &undo, a->netns, err);
 	a->asked = rc == 0;

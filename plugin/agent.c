@@ -22,6 +22,7 @@ void pl_agent_pod_read(const char *args, struct pl_agent_pod *pod)
 		 sizeof(pod->k8s_namespace));
 	read_arg(args, "K8S_POD_UID", pod->uid, sizeof(pod->uid));
 	pod->memory_limit = PL_LANES_NO_LIMIT;
+	pod->allow = "";
 }
 
 static int no_memory(struct pl_err *err)
@@ -100,6 +101,8 @@ static bool add_pod(cJSON *j, const struct pl_agent_pod *pod)
 	if (pod->memory_limit != PL_LANES_NO_LIMIT &&
 	    !cJSON_AddNumberToObject(j, "memoryLimit",
 				     (double)pod->memory_limit))
+		return false;
+	if (*pod->allow && !cJSON_AddStringToObject(j, "allow", pod->allow))
 		return false;
 	return cJSON_AddStringToObject(p, "name", pod->name) &&
 	       cJSON_AddStringToObject(p, "namespace", pod->k8s_namespace) &&

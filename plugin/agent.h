@@ -21,6 +21,7 @@
 struct pl_agent_pod {
 	char name[256], k8s_namespace[256], uid[64];
 	uint64_t memory_limit;		/* bytes; PL_LANES_NO_LIMIT */
+	const char *allow;		/* namespaces, or "" */
 };
 
 /* From CNI_ARGS (NULL: none): K8S_POD_NAME and the like; no limit. */

@@ -251,6 +251,7 @@ static int check_agent(struct check *k, struct pl_err *err)
 	if (rc == 0) {
 		pl_agent_pod_read(c->env.args, &pod);
 		pod.memory_limit = c->conf.lanes.memory_limit;
+		pod.allow = c->conf.lanes.allow;
 		rc = pl_agent_register_send(fd, &c->at, c->env.netns, &k->prev,
 					    &pod, NULL, -1, err);
 		if (rc == 0)

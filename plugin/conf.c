@@ -327,7 +327,8 @@ int pl_conf_parse(const struct pl_cni_conf *doc, const char *args, bool strict,
 			       .agent_socket = PL_CONF_AGENT_SOCKET,
 			       .state_dir = PL_CONF_STATE_DIR,
 			       .ipam_type = "", .snat = true,
-			       .lanes = { true, PL_LANES_NO_LIMIT } };
+			       .lanes = { .enabled = true,
+					  .memory_limit = PL_LANES_NO_LIMIT } };
 	for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
 		note(&rc, parts[i](json, c, &why), &why, err);
 	if (!strict)

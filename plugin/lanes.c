@@ -121,6 +121,17 @@ static int parse_limit(const char *text, struct pl_lanes *l,
 	return 0;
 }
 
+static int parse_allow(const char *text, struct pl_lanes *l,
+		       struct pl_err *err)
+{
+	if (pl_agent_allow_check(text) < 0)
+		return pl_err_set(err, EINVAL, "the pod's annotation "
+				  "podlane.io/allow must be names of namespaces "
+				  "with a comma between them, or \"*\", is "
+				  "\"%.64s\"", text);
+	return pl_format(l->allow, sizeof(l->allow), "%s", text);
+}
+
 /* Keys of a map, so in exactly these letters. */
 static const char *annotation(const cJSON *all, const char *key)
 {
@@ -133,7 +144,8 @@ int pl_lanes_parse(const cJSON *json, struct pl_lanes *l, struct pl_err *err)
 	const char *word = "enabled";
 	int rc;
 
-	*l = (struct pl_lanes){ true, PL_LANES_NO_LIMIT };
+	*l = (struct pl_lanes){ .enabled = true,
+				.memory_limit = PL_LANES_NO_LIMIT };
 	if (pl_json_str(json, "", "lanes", &word, err) < 0)
 		return -EINVAL;
 	rc = parse_word("lanes", word, &l->enabled, err);
@@ -149,5 +161,8 @@ int pl_lanes_parse(const cJSON *json, struct pl_lanes *l, struct pl_err *err)
 	word = annotation(all, "podlane.io/memory-limit");
 	if (rc == 0 && word)
 		rc = parse_limit(word, l, err);
-	return rc;
+	word = annotation(all, "podlane.io/allow");
+	if (rc == 0 && word)
+		rc = parse_allow(word, l, err);
+	return rc < 0 ? rc : 0;
 }

@@ -7,6 +7,7 @@
  *
  *   podlane.io/lanes: "enabled" | "disabled"
  *   podlane.io/memory-limit: a quantity of Kubernetes, "64Mi"
+ *   podlane.io/allow: namespaces, "monitoring,serving", or "*"
  *
  * A pod without lanes is not registered with the agent and does not need one.
  */
@@ -17,6 +18,7 @@
 #include <stdint.h>
 #include <cjson/cJSON.h>
 
+#include "common/agentapi.h"
 #include "common/err.h"
 
 #define PL_LANES_NO_LIMIT UINT64_MAX
@@ -26,6 +28,7 @@
 struct pl_lanes {
 	bool enabled;
 	uint64_t memory_limit;		/* bytes; PL_LANES_NO_LIMIT */
+	char allow[PL_AGENT_ALLOW_MAX];	/* see common/agentapi.h; "": none */
 };
 
 /* -EINVAL: a word or a quantity that is none; *l is right up to there. */

@@ -254,19 +254,19 @@ static int cmd_cheat(char **a)
 
 /* Returns the doorbell; *peer: the other side's segment, read-only. */
 static int make_connection(int agent, const char *addr, const char *service,
-			   int timeout_ms, const struct pl_lane_seg **peer)
+			   int timeout_ms, struct pl_lane_seg **own,
+			   const struct pl_lane_seg **peer)
 {
 	union message u = { .connect = { .ring_bytes = RING,
 					 .timeout_ms = timeout_ms } };
 	int got[PL_FDPASS_MAX], fd;
-	struct pl_lane_seg *own;
 
 	u.h = head(PL_MSG_CONNECT, sizeof(u.connect), 3);
 	snprintf(u.connect.addr, PL_WIRE_ADDR, "%s", addr);
 	snprintf(u.connect.service, PL_WIRE_NAME, "%s", service);
-	fd = make_lane(&own);
+	fd = make_lane(own);
 	/* We only ever sleep: whoever writes is to ring. */
-	atomic_store(&own->rx_wait, 1);
+	atomic_store(&(*own)->rx_wait, 1);
 	want(ask(agent, &u, &fd, 1, got), PL_MSG_CONNECT_OK, &u);
 	printf("connected %s %s %s\n", u.lane.peer, u.lane.service,
 	       u.lane.path);
@@ -280,13 +280,20 @@ static int cmd_connect(char **a)
 	const struct pl_lane_seg *peer;
 	struct pollfd p = { .events = POLLIN };
 	int agent = open_agent();
+	struct pl_lane_seg *own;
 	char c;
 
 	p.fd = make_connection(agent, a[0], a[1],
-			       (int)strtol(a[2], NULL, 10), &peer);
-	while (atomic_load(&peer->head) == 0)
+			       (int)strtol(a[2], NULL, 10), &own, &peer);
+	for (uint32_t n = 2; atomic_load(&peer->head) == 0; n++) {
+		/* A ring for a number comes once, perhaps before the bytes. */
+		atomic_store(&own->rx_wait, n);
+		atomic_thread_fence(memory_order_seq_cst);
+		if (atomic_load(&peer->head))
+			break;
 		if (poll(&p, 1, WAIT_MS) != 1 || read(p.fd, &c, 1) != 1)
 			die("the peer sent nothing");
+	}
 	printf("got %.4s\n", (const char *)peer + PL_SEG_CTL_BYTES);
 	return 0;
 }
@@ -295,9 +302,10 @@ static int cmd_lanes(char **a)
 {
 	int n = (int)strtol(a[2], NULL, 10), agent = open_agent();
 	const struct pl_lane_seg *peer;
+	struct pl_lane_seg *own;
 
 	while (n-- > 0)
-		make_connection(agent, a[0], a[1], WAIT_MS, &peer);
+		make_connection(agent, a[0], a[1], WAIT_MS, &own, &peer);
 	say("all");
 	wait_end();
 	return 0;

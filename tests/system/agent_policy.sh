@@ -99,6 +99,26 @@ check "allows a region" printed rd_near "version 1 data"
 reads far
 check "... to another node" printed rd_far "opened tcp version 1 data"
 
+# --- what a pod's annotation says ----------------------------------------------
+
+reg_json_allow() { reg_json "$1" "$2" add | sed "s/\"pod\":/\"allow\":\"$3\",&/"; }
+ns_add
+POD[ann]=$PID IP[ann]=10.88.1.40 K8S[ann]=train
+ask 1 "$(reg_json_allow 1 ann "serving, mon")" "/proc/$PID/ns/net" >/dev/null
+client_bg ann asvc listen svc same 9
+soon asvc listening
+check "an annotation lets in" says 0 "got pong" client near connect 10.88.1.40 \
+	svc 10000
+check "... pods of another node" says 0 "got pong" client far connect \
+	10.88.1.40 svc 10000
+reg_add 1 alien 10.88.1.41 other >/dev/null
+check "... and no others" says 3 "its annotation podlane.io/allow" \
+	client alien connect 10.88.1.40 svc 10000
+check "it is kept for the next agent" jq -e '.allow == "serving, mon"' \
+	"$T"/n1/state/pods/net@ann@eth0.json
+check "a wrong one is refused" says 1 "allow is not well formed" ask 1 \
+	"$(reg_json_allow 1 ann 'a b c')" "/proc/${POD[ann]}/ns/net"
+
 # --- files that are wrong --------------------------------------------------------
 
 echo '{"allow":[{"to":"train","form":"mon"}]}' >"$T/n1/policy.json"

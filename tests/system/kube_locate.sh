@@ -3,6 +3,7 @@
 # server is asked which node has one, and where it can't say, the other agents.
 . "$(dirname "$0")/lib.sh"
 . tests/system/kube.bash
+. tests/system/resume.bash
 
 for n in 1 2 3; do node_add $n; done
 api_start || exit 1
@@ -163,13 +164,18 @@ check "no pod, then" connect 3 "the API server: https://10.99.0.9:6443" \
 
 # --- another agent ----------------------------------------------------------
 
-client_bg a lanes2 lanes 10.200.0.61 svc 1
-soon lanes2 all
+run u serves serve
+soon serves listening
+run a talks talk 10.200.0.61 2
+soon talks "talking tcp"
+check "lanes move" moves talks
 agent_stop 1 KILL
 agent_start 1
-is_open() { ctl 1 -o json lanes | jq -e 'any(.[]; .to == "10.200.0.61" and
-	.state == "open" and .node == "node2")'; }
-check "lanes go on with the next agent" wait_for 20 is_open
+check "lanes go on with the next agent" moves talks
+agent_stop 2 KILL
+agent_start 2
+check "... and with that of the other node" moves talks
+check "nothing was lost" ends talks serves
 for n in 1 2 3; do
 	check "agent $n ends well" agent_stop $n
 done

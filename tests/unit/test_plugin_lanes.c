@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "common/json.h"
 #include "common/util.h"
 #include "plugin/lanes.h"
 
@@ -118,11 +119,72 @@ static void settings(void **state)
 	}
 }
 
+static void allow(void **state)
+{
+	static const struct {
+		const char *json, *allow;
+		int rc;
+	} t[] = {
+		{ "{}", "", 0 },
+		{ NOTES("\"podlane.io/allow\":\"\""), "", 0 },
+		{ NOTES("\"podlane.io/allow\":\"mon\""), "mon", 0 },
+		{ NOTES("\"podlane.io/allow\":\"*\""), "*", 0 },
+		{ NOTES("\"podlane.io/allow\":\"a, b-2 ,c\""), "a, b-2 ,c",
+		  0 },
+		{ NOTES("\"podlane.io/allow\":\"a,,b\""), NULL, -EINVAL },
+		{ NOTES("\"podlane.io/allow\":\"a,\""), NULL, -EINVAL },
+		{ NOTES("\"podlane.io/allow\":\"a b\""), NULL, -EINVAL },
+		{ NOTES("\"podlane.io/allow\":\"mon*\""), NULL, -EINVAL },
+		{ NOTES("\"podlane.io/allow\":\"-a\""), NULL, -EINVAL },
+		{ NOTES("\"podlane.io/allow\":\"A\""), NULL, -EINVAL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < PL_ARRAY_SIZE(t); i++) {
+		pl_auto_json *j = cJSON_Parse(t[i].json);
+		struct pl_err err = { 0 };
+		struct pl_lanes l;
+
+		assert_non_null(j);
+		assert_int_equal(pl_lanes_parse(j, &l, &err), t[i].rc);
+		if (t[i].rc == 0)
+			assert_string_equal(l.allow, t[i].allow);
+		else
+			assert_non_null(strstr(err.msg, "podlane.io/allow"));
+	}
+}
+
+static void allowed(void **state)
+{
+	char text[PL_AGENT_ALLOW_MAX + 1];
+
+	(void)state;
+	assert_false(pl_agent_allow_has("", "a"));
+	assert_false(pl_agent_allow_has("", ""));
+	assert_true(pl_agent_allow_has("a", "a"));
+	assert_false(pl_agent_allow_has("a", "ab"));
+	assert_false(pl_agent_allow_has("ab", "a"));
+	assert_true(pl_agent_allow_has("x, a ,y", "a"));
+	assert_true(pl_agent_allow_has("x,*", "anything"));
+	/* Who has no namespace is in none. */
+	assert_false(pl_agent_allow_has("a,b", ""));
+	assert_true(pl_agent_allow_has("*", ""));
+	memset(text, 'a', sizeof(text));
+	for (size_t i = 50; i < sizeof(text); i += 50)
+		text[i] = ',';
+	text[PL_AGENT_ALLOW_MAX] = '\0';
+	assert_int_equal(pl_agent_allow_check(text), -EINVAL);
+	text[PL_AGENT_ALLOW_MAX - 1] = '\0';
+	assert_int_equal(pl_agent_allow_check(text), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quantities),
 		cmocka_unit_test(settings),
+		cmocka_unit_test(allow),
+		cmocka_unit_test(allowed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
