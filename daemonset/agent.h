@@ -47,7 +47,7 @@ struct pl_agent_conf {
 	char policy_file[PATH_MAX];	/* "": none */
 	char state_dir[PATH_MAX];
 	struct pl_overlay_conf overlay;
-	struct pl_cni_conf cni;
+	struct pl_install_conf cni;
 	char carrier[16];
 	uint16_t port;			/* 0: the registry's */
 	uint32_t connections;		/* 0: default */

@@ -252,7 +252,7 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 		.log_level = PL_LOG_INFO,
 		.seccomp = true,
 	};
-	pl_cni_conf_default(&c->cni);
+	pl_install_conf_default(&c->cni);
 }
 
 static bool is_known(const char *section, const char *name)
@@ -360,7 +360,7 @@ static int read_cni(const cJSON *top, struct pl_agent_conf *c,
 	const cJSON *obj = NULL;
 	int rc = pl_json_obj(top, "", "cni", &obj, err);
 
-	return rc < 0 ? rc : pl_cni_conf_parse(obj, "cni", &c->cni, err);
+	return rc < 0 ? rc : pl_install_conf_parse(obj, "cni", &c->cni, err);
 }
 
 /* What each kind of security needs, and what is a mistake with it. */

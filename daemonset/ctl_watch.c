@@ -1,4 +1,4 @@
-/* daemonset/ctl_watch.c - podlanectl lanes --watch: rates of lanes, live */
+/* daemonset/ctl_watch.c - podlanectl lanes --watch, top: rates, live */
 #include "daemonset/ctl_watch.h"
 
 #include <errno.h>
@@ -20,13 +20,16 @@
 #define CLEAR "\033[H\033[J"
 #define TITLE_LINES 2
 
+struct view;
+
 struct watch {
 	const char *socket_path;
+	const struct view *view;
 	uint32_t ms;
 	bool json, terminal;
 	bool is_away;		/* the agent; that was said */
 	int fd;			/* to the agent; -1 */
-	cJSON *before;		/* lanes, or NULL */
+	cJSON *before;		/* rows, or NULL */
 	uint64_t before_ns;
 	sigset_t open;		/* signals while it waits */
 };
@@ -54,14 +57,23 @@ int pl_watch_interval(const char *text, uint32_t *ms, struct pl_err *err)
 
 /* --- rates ---------------------------------------------------------------- */
 
-static const struct {
-	const char *counter, *rate;
-} rates[] = {
-	{ "sentBytes", "sentBytesPerSecond" },
-	{ "sentMessages", "sentMessagesPerSecond" },
-	{ "receivedBytes", "receivedBytesPerSecond" },
-	{ "receivedMessages", "receivedMessagesPerSecond" },
+#define RATES 4
+#define KEYS_MAX 4
+
+/* What is watched: a list of the agent's. */
+struct view {
+	const char *list;		/* and the operation */
+	const char *keys[KEYS_MAX];	/* equal: the same row */
+	/* Sent bytes and messages, received ones; of an object within: a.b */
+	const char *counters[RATES];
+	const struct pl_column *columns;
+	size_t n_columns;
 };
+
+static const char *const rates[RATES] = { "sentBytesPerSecond",
+					  "sentMessagesPerSecond",
+					  "receivedBytesPerSecond",
+					  "receivedMessagesPerSecond" };
 
 static bool same(const cJSON *a, const cJSON *b, const char *key)
 {
@@ -71,38 +83,53 @@ static bool same(const cJSON *a, const cJSON *b, const char *key)
 
 static double number(const cJSON *j, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, key);
+	const char *dot = strchr(key, '.');
+	char head[16];
 
-	return cJSON_IsNumber(v) ? v->valuedouble : -1;
+	if (dot && pl_format(head, sizeof(head), "%.*s", (int)(dot - key),
+			     key) > 0) {
+		j = cJSON_GetObjectItemCaseSensitive(j, head);
+		key = dot + 1;
+	}
+	j = cJSON_GetObjectItemCaseSensitive(j, key);
+	return cJSON_IsNumber(j) ? j->valuedouble : -1;
+}
+
+static bool same_row(const struct view *v, const cJSON *a, const cJSON *b)
+{
+	for (int i = 0; i < KEYS_MAX && v->keys[i]; i++)
+		if (!same(a, b, v->keys[i]))
+			return false;
+	return true;
 }
 
 /* Lists are in the order of numbers, so the next one is mostly the right one */
-static const cJSON *find(const cJSON *before, const cJSON **hint,
-			 const cJSON *lane)
+static const cJSON *find(const struct view *v, const cJSON *before,
+			 const cJSON **hint, const cJSON *row)
 {
 	const cJSON *l = *hint;
 
 	for (int round = 0; round < 2; round++) {
 		for (; l; l = l->next) {
-			if (!same(l, lane, "id"))
+			if (!same_row(v, l, row))
 				continue;
 			*hint = l->next;
-			return same(l, lane, "from") && same(l, lane, "to") &&
-			       same(l, lane, "service") ? l : NULL;
+			return l;
 		}
 		l = before ? before->child : NULL;
 	}
 	return NULL;
 }
 
-static void add_rates(cJSON *lane, const cJSON *was, double seconds)
+static void add_rates(const struct view *v, cJSON *row, const cJSON *was,
+		      double seconds)
 {
-	for (size_t i = 0; i < PL_ARRAY_SIZE(rates); i++) {
-		double a = number(was, rates[i].counter);
-		double b = number(lane, rates[i].counter);
+	for (int i = 0; i < RATES; i++) {
+		double a = number(was, v->counters[i]);
+		double b = number(row, v->counters[i]);
 
 		if (a >= 0 && b >= a)
-			cJSON_AddNumberToObject(lane, rates[i].rate,
+			cJSON_AddNumberToObject(row, rates[i],
 						(b - a) / seconds);
 	}
 }
@@ -110,12 +137,13 @@ static void add_rates(cJSON *lane, const cJSON *was, double seconds)
 static int faster(const void *a, const void *b)
 {
 	const cJSON *x = *(cJSON *const *)a, *y = *(cJSON *const *)b;
-	double d = number(y, rates[0].rate) + number(y, rates[2].rate) -
-		   number(x, rates[0].rate) - number(x, rates[2].rate);
+	double d = number(y, rates[0]) + number(y, rates[2]) -
+		   number(x, rates[0]) - number(x, rates[2]);
 
 	if (d != 0)
 		return d > 0 ? 1 : -1;
-	return number(x, "id") < number(y, "id") ? -1 : 1;
+	return number(x, "id") < number(y, "id") ? -1 :
+	       number(x, "id") > number(y, "id");
 }
 
 static void sort(cJSON *lanes)
@@ -132,22 +160,23 @@ static void sort(cJSON *lanes)
 	free(v);
 }
 
-void pl_watch_rates(cJSON *now, const cJSON *before, double seconds)
+static void rows_rates(const struct view *v, cJSON *now, const cJSON *before,
+		       double seconds)
 {
 	const cJSON *hint = before ? before->child : NULL, *was;
-	cJSON *lane;
+	cJSON *row;
 
-	cJSON_ArrayForEach(lane, now) {
-		was = find(before, &hint, lane);
+	cJSON_ArrayForEach(row, now) {
+		was = find(v, before, &hint, row);
 		if (was)
-			add_rates(lane, was, seconds);
+			add_rates(v, row, was, seconds);
 	}
 	sort(now);
 }
 
 /* --- showing -------------------------------------------------------------- */
 
-static const struct pl_column columns[] = {
+static const struct pl_column lane_columns[] = {
 	{ "ID", "id", PL_CELL_NUMBER, NULL },
 	{ "FROM", "fromName", PL_CELL_TEXT, NULL },
 	{ "TO", "toName", PL_CELL_TEXT, NULL },
@@ -158,6 +187,41 @@ static const struct pl_column columns[] = {
 	{ "RECEIVED/s", "receivedBytesPerSecond", PL_CELL_BYTES, NULL },
 	{ "MESSAGES/s", "receivedMessagesPerSecond", PL_CELL_NUMBER, NULL },
 };
+
+static const struct pl_column pod_columns[] = {
+	{ "NAMESPACE", "pod.namespace", PL_CELL_TEXT, NULL },
+	{ "POD", "pod.name", PL_CELL_TEXT, NULL },
+	{ "LANES", "lanes", PL_CELL_NUMBER, NULL },
+	{ "REGIONS", "regions", PL_CELL_NUMBER, NULL },
+	{ "BYTES", "bytes", PL_CELL_BYTES, "limits.bytes" },
+	{ "SENT/s", "sentBytesPerSecond", PL_CELL_BYTES, NULL },
+	{ "MESSAGES/s", "sentMessagesPerSecond", PL_CELL_NUMBER, NULL },
+	{ "RECEIVED/s", "receivedBytesPerSecond", PL_CELL_BYTES, NULL },
+	{ "MESSAGES/s", "receivedMessagesPerSecond", PL_CELL_NUMBER, NULL },
+};
+
+static const struct view lanes_view = {
+	.list = "lanes",
+	.keys = { "id", "from", "to", "service" },
+	.counters = { "sentBytes", "sentMessages", "receivedBytes",
+		      "receivedMessages" },
+	.columns = lane_columns,
+	.n_columns = PL_ARRAY_SIZE(lane_columns),
+};
+
+static const struct view pods_view = {
+	.list = "pods",
+	.keys = { "network", "containerID", "ifname" },
+	.counters = { "sent.bytes", "sent.messages", "received.bytes",
+		      "received.messages" },
+	.columns = pod_columns,
+	.n_columns = PL_ARRAY_SIZE(pod_columns),
+};
+
+void pl_watch_rates(cJSON *now, const cJSON *before, double seconds)
+{
+	rows_rates(&lanes_view, now, before, seconds);
+}
 
 /* The pod's name where it is known here, else its address. */
 static void add_name(cJSON *lane, const char *key, const char *pod,
@@ -203,18 +267,19 @@ static void show_table(const struct watch *w, cJSON *lanes, double seconds)
 		add_name(lane, "toName", "toPod", "to");
 	}
 	time_text(when);
-	printf("%s%s  %d lanes%s, rates over %.1f s\n", w->terminal ? CLEAR : "",
-	       when, n, n > most ? ", the fastest" : "", seconds);
+	printf("%s%s  %d %s%s, rates over %.1f s\n", w->terminal ? CLEAR : "",
+	       when, n, w->view->list, n > most ? ", the fastest" : "", seconds);
 	while (cJSON_GetArraySize(lanes) > most)
 		cJSON_DeleteItemFromArray(lanes,
 					  cJSON_GetArraySize(lanes) - 1);
-	pl_table_print(stdout, lanes, columns, PL_ARRAY_SIZE(columns));
+	pl_table_print(stdout, lanes, w->view->columns, w->view->n_columns);
 	if (!w->terminal)
 		printf("\n");
 }
 
 /* lanes NULL: there is no agent, as err says. Takes lanes. */
-static void show_json(cJSON *lanes, double seconds, const struct pl_err *err)
+static void show_json(const struct watch *w, cJSON *lanes, double seconds,
+		      const struct pl_err *err)
 {
 	pl_auto_json *j = cJSON_CreateObject();
 	pl_auto_free char *text = NULL;
@@ -224,7 +289,7 @@ static void show_json(cJSON *lanes, double seconds, const struct pl_err *err)
 	cJSON_AddStringToObject(j, "time", when);
 	if (lanes) {
 		cJSON_AddNumberToObject(j, "seconds", seconds);
-		cJSON_AddItemToObject(j, "lanes", lanes);
+		cJSON_AddItemToObject(j, w->view->list, lanes);
 	} else {
 		cJSON_AddStringToObject(j, "error", err->msg);
 	}
@@ -266,7 +331,7 @@ static int ask(struct watch *w, cJSON **lanes, struct pl_err *err)
 	pl_auto_json *answer = NULL;
 	int rc = 0;
 
-	cJSON_AddStringToObject(request, "op", "lanes");
+	cJSON_AddStringToObject(request, "op", w->view->list);
 	if (w->fd < 0)
 		rc = pl_agent_open(w->socket_path, &w->fd, err);
 	if (rc == 0)
@@ -279,11 +344,13 @@ static int ask(struct watch *w, cJSON **lanes, struct pl_err *err)
 		pl_close_fd(&w->fd);
 		return rc;
 	}
-	*lanes = cJSON_DetachItemFromObjectCaseSensitive(answer, "lanes");
+	*lanes = cJSON_DetachItemFromObjectCaseSensitive(answer,
+							 w->view->list);
 	if (cJSON_IsArray(*lanes))
 		return 0;
 	cJSON_Delete(*lanes);
-	return pl_err_set(err, EPROTO, "the agent's answer has no lanes");
+	return pl_err_set(err, EPROTO, "the agent's answer has no %s",
+			  w->view->list);
 }
 
 static void away(struct watch *w, const struct pl_err *err)
@@ -294,7 +361,7 @@ static void away(struct watch *w, const struct pl_err *err)
 		fprintf(stderr, "podlanectl: %s; waiting for it\n", err->msg);
 	w->is_away = true;
 	if (w->json)
-		show_json(NULL, 0, err);
+		show_json(w, NULL, 0, err);
 }
 
 static void show(struct watch *w, cJSON *lanes, uint64_t now)
@@ -305,9 +372,9 @@ static void show(struct watch *w, cJSON *lanes, uint64_t now)
 	w->is_away = false;
 	/* After a start there is nothing yet to compare with. */
 	if (w->before) {
-		pl_watch_rates(lanes, w->before, seconds);
+		rows_rates(w->view, lanes, w->before, seconds);
 		if (w->json) {
-			show_json(lanes, seconds, NULL);
+			show_json(w, lanes, seconds, NULL);
 			lanes = NULL;
 		} else {
 			show_table(w, lanes, seconds);
@@ -340,10 +407,11 @@ static int run(struct watch *w, struct pl_err *err)
 	}
 }
 
-int pl_watch_lanes(const char *socket_path, uint32_t ms, bool json,
-		   struct pl_err *err)
+static int watch(const struct view *view, const char *socket_path,
+		 uint32_t ms, bool json, struct pl_err *err)
 {
 	struct watch w = { .socket_path = socket_path,
+			   .view = view,
 			   .ms = ms,
 			   .json = json,
 			   .terminal = !json && isatty(STDOUT_FILENO),
@@ -365,4 +433,16 @@ int pl_watch_lanes(const char *socket_path, uint32_t ms, bool json,
 	cJSON_Delete(w.before);
 	pl_close_fd(&w.fd);
 	return rc;
+}
+
+int pl_watch_lanes(const char *socket_path, uint32_t ms, bool json,
+		   struct pl_err *err)
+{
+	return watch(&lanes_view, socket_path, ms, json, err);
+}
+
+int pl_watch_pods(const char *socket_path, uint32_t ms, bool json,
+		  struct pl_err *err)
+{
+	return watch(&pods_view, socket_path, ms, json, err);
 }

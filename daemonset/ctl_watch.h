@@ -36,5 +36,8 @@ void pl_watch_rates(cJSON *now, const cJSON *before, double seconds);
  */
 int pl_watch_lanes(const char *socket_path, uint32_t ms, bool json,
 		   struct pl_err *err);
+/* The same of pods. */
+int pl_watch_pods(const char *socket_path, uint32_t ms, bool json,
+		  struct pl_err *err);
 
 #endif

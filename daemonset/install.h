@@ -37,7 +37,7 @@
 
 enum pl_cni_mode { PL_CNI_NONE, PL_CNI_STANDALONE, PL_CNI_CHAINED };
 
-struct pl_cni_conf {
+struct pl_install_conf {
 	enum pl_cni_mode mode;
 	char bin_dir[PATH_MAX];
 	char conf_dir[PATH_MAX];
@@ -50,10 +50,10 @@ struct pl_cni_conf {
 	char data_dir[PATH_MAX];	/* podlane-ipam's */
 };
 
-void pl_cni_conf_default(struct pl_cni_conf *c);
+void pl_install_conf_default(struct pl_install_conf *c);
 /* obj NULL: the defaults. */
-int pl_cni_conf_parse(const cJSON *obj, const char *where,
-		      struct pl_cni_conf *c, struct pl_err *err);
+int pl_install_conf_parse(const cJSON *obj, const char *where,
+		      struct pl_install_conf *c, struct pl_err *err);
 
 /* --- install_list.c ------------------------------------------------------- */
 
@@ -62,27 +62,28 @@ int pl_cni_conf_parse(const cJSON *obj, const char *where,
  * gets the name of the file that is extended, or "". -ENOENT: there is no file
  * to extend, or the node has no pod ranges.
  */
-int pl_conflist_make(const struct pl_cni_conf *c, const struct pl_node *node,
-		     const char *run_dir, char **text,
+int pl_conflist_make(const struct pl_install_conf *c,
+		     const struct pl_node *node, const char *run_dir,
+		     char **text,
 		     char source[NAME_MAX + 1], struct pl_err *err);
 
 enum pl_conflist_whose { PL_CONFLIST_NONE, PL_CONFLIST_OURS,
 			 PL_CONFLIST_FOREIGN };
 /* The file of our name, as it is. text: to be freed; NULL: not wanted. */
-enum pl_conflist_whose pl_conflist_look(const struct pl_cni_conf *c,
+enum pl_conflist_whose pl_conflist_look(const struct pl_install_conf *c,
 					char **text);
 
 /* The file that the runtime uses; "": none. */
 void pl_conflist_first(const char *dir, char name[NAME_MAX + 1]);
 
 /* DIR/FILE of ours. */
-int pl_conflist_path(const struct pl_cni_conf *c, char path[PATH_MAX],
+int pl_conflist_path(const struct pl_install_conf *c, char path[PATH_MAX],
 		     struct pl_err *err);
 
 /* --- install_files.c ------------------------------------------------------ */
 
 struct pl_install_args {
-	const struct pl_cni_conf *cni;
+	const struct pl_install_conf *cni;
 	const char *state_dir;		/* the agent's, for the record */
 	const char *from;		/* folder of plugins, and of lib/ */
 	bool force;			/* over files that are not ours */

@@ -35,8 +35,8 @@ static int check_file(const char *v)
 	       -EINVAL;
 }
 
-#define FIELD(m) offsetof(struct pl_cni_conf, m), \
-		 sizeof(((struct pl_cni_conf *)0)->m)
+#define FIELD(m) offsetof(struct pl_install_conf, m), \
+		 sizeof(((struct pl_install_conf *)0)->m)
 static const struct {
 	const char *key;
 	size_t at, size;
@@ -61,7 +61,7 @@ static const struct {
 	  PL_AGENT_STATE_DIR "/ipam" },
 };
 
-void pl_cni_conf_default(struct pl_cni_conf *c)
+void pl_install_conf_default(struct pl_install_conf *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->ip_masq = true;
@@ -71,7 +71,7 @@ void pl_cni_conf_default(struct pl_cni_conf *c)
 }
 
 static int read_texts(const cJSON *obj, const char *where,
-		      struct pl_cni_conf *c, struct pl_err *err)
+		      struct pl_install_conf *c, struct pl_err *err)
 {
 	for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
 		const char *v = NULL;
@@ -92,7 +92,7 @@ static int read_texts(const cJSON *obj, const char *where,
 }
 
 static int read_mode(const cJSON *obj, const char *where,
-		     struct pl_cni_conf *c, struct pl_err *err)
+		     struct pl_install_conf *c, struct pl_err *err)
 {
 	const char *v = "";
 	int rc = pl_json_str(obj, where, "mode", &v, err);
@@ -111,8 +111,8 @@ static int read_mode(const cJSON *obj, const char *where,
 	return 0;
 }
 
-int pl_cni_conf_parse(const cJSON *obj, const char *where,
-		      struct pl_cni_conf *c, struct pl_err *err)
+int pl_install_conf_parse(const cJSON *obj, const char *where,
+		      struct pl_install_conf *c, struct pl_err *err)
 {
 	static const char *const keys[] = { "mode", "binDir", "confDir",
 					    "file", "extend", "network",
@@ -120,7 +120,7 @@ int pl_cni_conf_parse(const cJSON *obj, const char *where,
 					    "dataDir", NULL };
 	int rc;
 
-	pl_cni_conf_default(c);
+	pl_install_conf_default(c);
 	if (!obj)
 		return 0;
 	rc = pl_json_only(obj, where, keys, err);

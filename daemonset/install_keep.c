@@ -28,7 +28,7 @@
 
 struct pl_keeper {
 	struct pl_agent *agent;
-	const struct pl_cni_conf *conf;
+	const struct pl_install_conf *conf;
 	int fd, wd;			/* wd -1: the folder is away */
 	struct event *readable, *timer;
 	int wait_ms;			/* before the next look */

@@ -19,7 +19,7 @@
 #define FILE_MAX (1u << 20)
 #define ANNOTATIONS "io.kubernetes.cri.pod-annotations"
 
-int pl_conflist_path(const struct pl_cni_conf *c, char path[PATH_MAX],
+int pl_conflist_path(const struct pl_install_conf *c, char path[PATH_MAX],
 		     struct pl_err *err)
 {
 	int rc = pl_format(path, PATH_MAX, "%s/%s", c->conf_dir, c->file);
@@ -93,7 +93,7 @@ static bool is_marked(const cJSON *j)
 	return cJSON_GetObjectItemCaseSensitive(j, MARK) != NULL;
 }
 
-enum pl_conflist_whose pl_conflist_look(const struct pl_cni_conf *c,
+enum pl_conflist_whose pl_conflist_look(const struct pl_install_conf *c,
 					char **text)
 {
 	char path[PATH_MAX];
@@ -112,7 +112,7 @@ enum pl_conflist_whose pl_conflist_look(const struct pl_cni_conf *c,
 
 /* --- what both modes have --- */
 
-static cJSON *plugin(const struct pl_cni_conf *c, const char *run_dir)
+static cJSON *plugin(const struct pl_install_conf *c, const char *run_dir)
 {
 	cJSON *j = cJSON_CreateObject(), *caps;
 	char sock[PATH_MAX + sizeof(PL_AGENT_SOCKET)];
@@ -157,7 +157,7 @@ static void add_ranges(cJSON *ipam, const struct pl_node *node)
 	}
 }
 
-static void make_standalone(const struct pl_cni_conf *c, cJSON *list,
+static void make_standalone(const struct pl_install_conf *c, cJSON *list,
 			    const struct pl_node *node, const char *run_dir)
 {
 	static const char *const extra[] = { "portMappings", "bandwidth",
@@ -183,7 +183,7 @@ static void make_standalone(const struct pl_cni_conf *c, cJSON *list,
 /* --- chained --- */
 
 struct search {
-	const struct pl_cni_conf *c;
+	const struct pl_install_conf *c;
 	cJSON *list;			/* found */
 };
 
@@ -236,7 +236,7 @@ static bool has_podlane(const cJSON *plugins)
 	return false;
 }
 
-static int make_chained(const struct pl_cni_conf *c, const char *run_dir,
+static int make_chained(const struct pl_install_conf *c, const char *run_dir,
 			cJSON **list, char source[NAME_MAX + 1],
 			struct pl_err *err)
 {
@@ -260,8 +260,9 @@ static int make_chained(const struct pl_cni_conf *c, const char *run_dir,
 	return 0;
 }
 
-int pl_conflist_make(const struct pl_cni_conf *c, const struct pl_node *node,
-		     const char *run_dir, char **text,
+int pl_conflist_make(const struct pl_install_conf *c,
+		     const struct pl_node *node, const char *run_dir,
+		     char **text,
 		     char source[NAME_MAX + 1], struct pl_err *err)
 {
 	pl_auto_json *list = NULL;

@@ -34,7 +34,7 @@
 
 struct undo {
 	const struct pl_uninstall_args *a;
-	const struct pl_cni_conf *cni;
+	const struct pl_install_conf *cni;
 	struct pl_nl nl;
 	struct pl_err *err;
 	unsigned int n;			/* things that were there */

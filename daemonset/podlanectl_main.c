@@ -10,8 +10,12 @@
 #include "common/json.h"
 #include "common/process.h"
 #include "common/util.h"
+#include "daemonset/agent.h"
 #include "daemonset/counts.h"
+#include "daemonset/ctl_check.h"
+#include "daemonset/ctl_complete.h"
 #include "daemonset/ctl_ipam.h"
+#include "daemonset/ctl_report.h"
 #include "daemonset/ctl_table.h"
 #include "daemonset/ctl_watch.h"
 #include "daemonset/opts.h"
@@ -23,6 +27,7 @@ struct options {
 	const char *run_dir;
 	const char *data_dir;
 	const char *network;
+	const char *config;
 	bool json;
 	bool watch;
 	bool version;
@@ -76,6 +81,13 @@ static int set_network(void *conf, const char *value, struct pl_err *err)
 	return 0;
 }
 
+static int set_config(void *conf, const char *value, struct pl_err *err)
+{
+	(void)err;
+	((struct options *)conf)->config = value;
+	return 0;
+}
+
 static int set_version(void *conf, const char *value, struct pl_err *err)
 {
 	(void)value;
@@ -94,6 +106,8 @@ static const struct pl_opt opts[] = {
 	{ "data-dir", 0, "DIR", "ipam: where the reservations are "
 	  "(" PL_IPAM_DATA_DIR ")", set_data_dir },
 	{ "network", 0, "NAME", "ipam: this network only", set_network },
+	{ "config", 'c', "FILE", "check, bugreport: the agent's configuration "
+	  "(" PL_AGENT_CONFIG ")", set_config },
 	{ "version", 0, NULL, "show the version of podlanectl", set_version },
 };
 
@@ -185,28 +199,49 @@ static const struct pl_column counts_columns[] = {
 };
 
 static const struct command {
-	const char *name;	/* and the operation's */
+	const char *name;
+	const char *op;		/* and the name of its list */
 	const char *help;
 	bool is_list;		/* the answer has a list of that name */
 	const struct pl_column *columns;
 	size_t n_columns;
 } commands[] = {
-	{ "status", "is the agent ready for pods? exit status 1: no", false,
+	{ "status", "status", "is the agent ready for pods? exit status 1: no", false,
 	  status_columns, PL_ARRAY_SIZE(status_columns) },
-	{ "pods", "pods that are wired, and what they have", true,
+	{ "pods", "pods", "pods that are wired, and what they have", true,
 	  pods_columns, PL_ARRAY_SIZE(pods_columns) },
-	{ "lanes", "lanes of this node's pods", true, lanes_columns,
+	{ "lanes", "lanes", "lanes of this node's pods", true, lanes_columns,
 	  PL_ARRAY_SIZE(lanes_columns) },
-	{ "regions", "regions of this node's pods, and replicas here", true,
+	{ "regions", "regions", "regions of this node's pods, and replicas here", true,
 	  regions_columns, PL_ARRAY_SIZE(regions_columns) },
-	{ "nodes", "nodes of the registry, and the carrier to them", true,
+	{ "nodes", "nodes", "nodes of the registry, and the carrier to them", true,
 	  nodes_columns, PL_ARRAY_SIZE(nodes_columns) },
-	{ "policy", "which namespaces may use what others offer", true,
+	{ "peers", "nodes", "the other nodes, and the carrier to them", true,
+	  nodes_columns, PL_ARRAY_SIZE(nodes_columns) },
+	{ "policy", "policy", "which namespaces may use what others offer", true,
 	  policy_columns, PL_ARRAY_SIZE(policy_columns) },
-	{ "counts", "what ended lanes of pods carried; needs no agent", true,
+	{ "counts", "counts", "what ended lanes of pods carried; needs no agent", true,
 	  counts_columns, PL_ARRAY_SIZE(counts_columns) },
-	{ "version", "versions of podlanectl and of the agent", false, NULL,
+	{ "version", NULL, "versions of podlanectl and of the agent", false, NULL,
 	  0 },
+};
+
+/* Those that are more than a question to the agent. */
+static int run_top(const struct options *o, int n_words, char **words);
+static int run_check(const struct options *o, int n_words, char **words);
+static int run_report(const struct options *o, int n_words, char **words);
+static int run_complete(const struct options *o, int n_words, char **words);
+
+static const struct tool {
+	const char *name, *args, *help;
+	int (*run)(const struct options *o, int n_words, char **words);
+} tools[] = {
+	{ "top", " [SECONDS]", "pods by what their lanes move, live", run_top },
+	{ "check", "", "what is wrong on this node, and what to do; exit "
+	  "status 1: something fails", run_check },
+	{ "bugreport", " [FILE]", "a tar archive for whoever helps, without "
+	  "secrets; -: to standard output", run_report },
+	{ "completion", " SHELL", "for bash, zsh or fish", run_complete },
 };
 
 static void usage(FILE *f)
@@ -215,6 +250,10 @@ static void usage(FILE *f)
 		   "What the podlane agent of this node knows.\n\n");
 	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++)
 		fprintf(f, "  %-26s %s\n", commands[i].name, commands[i].help);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(tools); i++)
+		fprintf(f, "  %s%-*s %s\n", tools[i].name,
+			(int)(26 - strlen(tools[i].name)), tools[i].args,
+			tools[i].help);
 	pl_ctl_ipam_help(f);
 	fprintf(f, "\n");
 	pl_opts_print(f, opts, PL_ARRAY_SIZE(opts));
@@ -252,6 +291,20 @@ static void print_table(const struct command *c, const cJSON *answer,
 	cJSON_Delete(one);
 }
 
+static void drop_own(cJSON *nodes)
+{
+	cJSON *n = nodes->child, *next;
+
+	for (; n; n = next) {
+		const char *state = "";
+
+		next = n->next;
+		pl_json_str(n, "", "state", &state, NULL);
+		if (!strcmp(state, "this node"))
+			cJSON_Delete(cJSON_DetachItemViaPointer(nodes, n));
+	}
+}
+
 static int show(const struct options *o, const struct command *c,
 		struct pl_err *err)
 {
@@ -263,10 +316,12 @@ static int show(const struct options *o, const struct command *c,
 		rc = pl_counts_list(o->run_dir, &answer, err);
 		list = answer;
 	} else {
-		rc = call(o, c->name, &answer, err);
+		rc = call(o, c->op, &answer, err);
 	}
 	if (rc == 0 && c->is_list && !list)
-		rc = pl_json_arr(answer, "answer", c->name, &list, err);
+		rc = pl_json_arr(answer, "answer", c->op, &list, err);
+	if (rc >= 0 && !strcmp(c->name, "peers"))
+		drop_own((cJSON *)list);
 	if (rc < 0)
 		return rc;
 	if (o->json)
@@ -310,6 +365,12 @@ static int fail(const struct options *o, const struct pl_err *err)
 	return 1;
 }
 
+static int complain(const char *what, const char *word)
+{
+	fprintf(stderr, "podlanectl: %s '%s'\n", what, word);
+	return 2;
+}
+
 static int run_ipam(const struct options *o, int n_words, char **words)
 {
 	const struct pl_ctl_ipam ipam = { o->data_dir, o->network, o->json };
@@ -327,12 +388,13 @@ static int run_watch(const struct options *o, int n_words, char **words)
 	uint32_t ms = 1000;
 	struct pl_err err = { 0 };
 	char path[256];
+	bool top = !strcmp(words[0], "top");
 	int rc = pl_format(path, sizeof(path), "%s/%s", o->run_dir,
 			   PL_AGENT_SOCKET);
 
 	if (rc < 0)
 		rc = pl_err_set(&err, -rc, "--run-dir is too long");
-	else if (strcmp(words[0], "lanes"))
+	else if (!top && strcmp(words[0], "lanes"))
 		rc = pl_err_set(&err, EINVAL, "--watch is for lanes only");
 	else if (n_words > 2)
 		rc = pl_err_set(&err, EINVAL, "unexpected word '%s'", words[2]);
@@ -344,13 +406,60 @@ static int run_watch(const struct options *o, int n_words, char **words)
 		fprintf(stderr, "podlanectl: %s\n", err.msg);
 		return 2;
 	}
-	return pl_watch_lanes(path, ms, o->json, &err) < 0 ? fail(o, &err) : 0;
+	rc = top ? pl_watch_pods(path, ms, o->json, &err) :
+		   pl_watch_lanes(path, ms, o->json, &err);
+	return rc < 0 ? fail(o, &err) : 0;
 }
 
-static int complain(const char *what, const char *word)
+static int run_top(const struct options *o, int n_words, char **words)
 {
-	fprintf(stderr, "podlanectl: %s '%s'\n", what, word);
-	return 2;
+	return run_watch(o, n_words, words);
+}
+
+static int run_check(const struct options *o, int n_words, char **words)
+{
+	const struct pl_ctl_check c = { o->run_dir, o->data_dir, o->config,
+					o->json };
+	struct pl_err err = { 0 };
+	int rc;
+
+	if (n_words > 1)
+		return complain("unexpected word", words[1]);
+	rc = pl_ctl_check(&c, &err);
+	return rc < 0 ? fail(o, &err) : rc;
+}
+
+static int run_report(const struct options *o, int n_words, char **words)
+{
+	const struct pl_ctl_check c = { o->run_dir, o->data_dir, o->config,
+					true };
+	const char *file = n_words > 1 ? words[1] : "podlane-bugreport.tar";
+	struct pl_err err = { 0 };
+
+	if (n_words > 2)
+		return complain("unexpected word", words[2]);
+	if (pl_ctl_report(&c, file, &err) < 0)
+		return fail(o, &err);
+	if (strcmp(file, "-"))
+		printf("%s\n", file);
+	return 0;
+}
+
+static int run_complete(const struct options *o, int n_words, char **words)
+{
+	const char *names[PL_ARRAY_SIZE(commands) + PL_ARRAY_SIZE(tools) + 1];
+	struct pl_err err = { 0 };
+	size_t n = 0;
+
+	if (n_words != 2)
+		return complain("for which shell? bash, zsh or fish", "");
+	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++)
+		names[n++] = commands[i].name;
+	for (size_t i = 0; i < PL_ARRAY_SIZE(tools); i++)
+		names[n++] = tools[i].name;
+	names[n++] = "ipam";
+	return pl_ctl_complete(words[1], names, n, opts, PL_ARRAY_SIZE(opts),
+			       &err) < 0 ? fail(o, &err) : 0;
 }
 
 static int run(const struct options *o, int n_words, char **words)
@@ -361,6 +470,9 @@ static int run(const struct options *o, int n_words, char **words)
 		return run_watch(o, n_words, words);
 	if (!strcmp(words[0], "ipam"))
 		return run_ipam(o, n_words - 1, words + 1);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(tools); i++)
+		if (!strcmp(tools[i].name, words[0]))
+			return tools[i].run(o, n_words, words);
 	for (size_t i = 0; i < PL_ARRAY_SIZE(commands); i++) {
 		if (strcmp(commands[i].name, words[0]))
 			continue;
