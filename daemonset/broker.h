@@ -70,11 +70,20 @@ bool pl_broker_may_show(struct pl_broker *b, const struct pl_addr *pod);
  */
 void pl_broker_lane_ended(struct pl_broker *b, uint64_t id);
 
+/* What a region has grown by, checked; behind the data of its segments. */
+struct pl_broker_part {
+	int fd;
+	uint64_t offset, bytes;
+};
+
 struct pl_broker_region {
 	uint64_t id;
 	const uint8_t *uid;
 	int fd;				/* the owner's segment, checked */
-	uint64_t size;			/* bytes of data */
+	uint64_t size;			/* bytes of data at first */
+	uint64_t size_now, max_size;	/* by now; that it may grow to */
+	const struct pl_broker_part *parts;
+	unsigned int n_parts;
 	int bell_fd;			/* readable: a publish was rung */
 	struct pl_region_watch *watch;	/* ours to write */
 };

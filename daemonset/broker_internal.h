@@ -95,8 +95,12 @@ struct pl_region_own {
 	char name[PL_WIRE_NAME];		/* key in the pod */
 	uint32_t flags;
 	struct pl_client *client;
-	uint64_t size, bytes;
+	uint64_t size, bytes;		/* at first; charged to the pod */
+	uint64_t max_size;		/* that it may grow to */
+	uint64_t end;			/* of data, as segments have it */
 	int fd, bell_fd;
+	struct pl_broker_part parts[PL_REGION_PARTS - 1];
+	unsigned int n_parts;
 	struct pl_seg watch;
 	const struct pl_region_seg *ctl;
 	uint32_t n_openings;
@@ -118,6 +122,7 @@ struct pl_region_opening {
 	char node[PL_NODE_NAME_BYTES];
 	char path[PL_WIRE_PATH];
 	uint64_t size, bytes;
+	uint64_t end;			/* remote: of data that is charged */
 	LIST_ENTRY(pl_region_opening) of_region;
 	LIST_ENTRY(pl_region_opening) of_client;
 	UT_hash_handle hh;
@@ -252,7 +257,17 @@ const char *pl_broker_on_region_open(struct pl_client *c, const void *msg,
 const char *pl_broker_on_region_close(struct pl_client *c, const void *msg,
 				      int *fds, int n_fds);
 void pl_region_end(struct pl_region_own *r, bool died);
+struct pl_region_own *pl_region_find(struct pl_pod *pod, const char *name);
+/* What the owner says that it has by now, as far as its segments go. */
+uint64_t pl_region_size_now(const struct pl_region_own *r);
 void pl_opening_end(struct pl_region_opening *o);
+
+/* --- broker_grow.c -------------------------------------------------------- */
+
+const char *pl_broker_on_region_grow(struct pl_client *c, const void *msg,
+				     int *fds, int n_fds);
+const char *pl_broker_on_region_more(struct pl_client *c, const void *msg,
+				     int *fds, int n_fds);
 
 /* --- broker_list.c -------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/util.h"
 #include "daemonset/broker_internal.h"
 #include "shm/sum.h"
 
@@ -172,7 +173,8 @@ static cJSON *region_json(const struct pl_region_own *r)
 	add_addr(j, "owner", own ? own : &(struct pl_addr){ 0 });
 	cJSON_AddStringToObject(j, "node", "");
 	cJSON_AddStringToObject(j, "path", "shm");
-	add_num(j, "sizeBytes", r->size);
+	add_num(j, "sizeBytes", pl_region_size_now(r));
+	add_num(j, "maxBytes", r->max_size);
 	add_num(j, "version", atomic_load_explicit(&r->ctl->version,
 						   memory_order_relaxed));
 	add_num(j, "readers", r->n_openings);
@@ -188,7 +190,7 @@ static cJSON *opening_json(const struct pl_region_opening *o)
 	add_addr(j, "owner", &o->owner);
 	cJSON_AddStringToObject(j, "node", o->node);
 	cJSON_AddStringToObject(j, "path", o->is_pending ? "opening" : o->path);
-	add_num(j, "sizeBytes", o->size);
+	add_num(j, "sizeBytes", PL_MAX(o->size, o->end));
 	cJSON_AddNullToObject(j, "version");
 	add_num(j, "readers", 1);
 	return j;

@@ -21,7 +21,7 @@
 
 /* --- own regions ---------------------------------------------------------- */
 
-static struct pl_region_own *region_find(struct pl_pod *pod, const char *name)
+struct pl_region_own *pl_region_find(struct pl_pod *pod, const char *name)
 {
 	struct pl_region_own *r;
 
@@ -40,8 +40,19 @@ static void region_free(struct pl_region_own *r)
 	pl_seg_close(&r->watch);
 	pl_seg_put_region(r->ctl);
 	pl_close_fd(&r->fd);
+	for (unsigned int i = 0; i < r->n_parts; i++)
+		pl_close_fd(&r->parts[i].fd);
 	pl_guard_close(&r->bell_fd);
 	free(r);
+}
+
+uint64_t pl_region_size_now(const struct pl_region_own *r)
+{
+	/* Pairs with the release in pl_region_grow. */
+	uint64_t grown = atomic_load_explicit(&r->ctl->grown,
+					      memory_order_acquire);
+
+	return PL_MAX(r->size, PL_MIN(grown, PL_MIN(r->end, r->max_size)));
 }
 
 static void tell_end(struct pl_client *c, uint64_t id)
@@ -91,6 +102,8 @@ static int region_new(struct pl_client *c, const struct pl_msg_region_create *m,
 	r->flags = m->flags;
 	r->client = c;
 	r->size = m->size;
+	r->max_size = PL_MAX(m->max_size, m->size);
+	r->end = pl_seg_round(m->size);
 	r->bytes = bytes;
 	r->fd = -1;
 	r->bell_fd = -1;
@@ -130,16 +143,31 @@ static int region_create(struct pl_client *c,
 			 const struct pl_msg_region_create *m, int fd,
 			 struct pl_err *err)
 {
-	struct pl_msg_region a = { .size = m->size, .path = "shm" };
+	struct pl_msg_region a = { .size = m->size,
+				   .max_size = m->max_size,
+				   .path = "shm" };
 	const struct pl_addr *own = pl_pod_addr(c->pod, AF_INET);
 	struct pl_region_own *r = NULL;
 	pl_auto_fd bell = -1;
 	int rc;
 
-	if (region_find(c->pod, m->name))
+	if (pl_region_find(c->pod, m->name))
 		return pl_err_set(err, EEXIST,
 				  "this pod has a region '%s' already",
 				  m->name);
+	/* Address space of readers' agents is taken for all of it. */
+	if (m->max_size > m->size &&
+	    pl_seg_file_bytes(m->max_size) > pl_pod_bytes_max(c->pod)) {
+		pl_pod_complain(c->pod, "refused: a region that may grow to "
+				"%llu bytes", (unsigned long long)m->max_size);
+		pl_pod_counts_event(c->pod->counts, PL_POD_REFUSED_QUOTA);
+		return pl_err_set(err, EDQUOT, "a region that may grow to %llu "
+				  "bytes, and the pod may share %llu; see "
+				  "limits.bytes of podlaned",
+				  (unsigned long long)m->max_size,
+				  (unsigned long long)
+				  pl_pod_bytes_max(c->pod));
+	}
 	rc = region_new(c, m, &r, err);
 	if (rc < 0)
 		return rc;
@@ -170,7 +198,9 @@ const char *pl_broker_on_region_create(struct pl_client *c, const void *msg,
 	(void)n_fds;
 	memcpy(&m, msg, sizeof(m));
 	if (!pl_msg_name_ok(m.name, sizeof(m.name)) ||
-	    (m.flags & ~PL_ALLOW_ANY) || m.size == 0 || m.size > SIZE_MAX / 4)
+	    (m.flags & ~PL_ALLOW_ANY) || m.size == 0 ||
+	    m.size > SIZE_MAX / 4 || m.max_size > SIZE_MAX / 4 ||
+	    (m.max_size && m.max_size < m.size))
 		return "a REGION_CREATE that is not well formed";
 	rc = region_create(c, &m, fds[0], &err);
 	if (rc < 0)
@@ -232,9 +262,11 @@ opening_new(struct pl_client *c, const struct pl_msg_region_open *m,
 	return o;
 }
 
-static void opening_ok(struct pl_region_opening *o, int fd)
+static void opening_ok(struct pl_region_opening *o, uint64_t max_size, int fd)
 {
-	struct pl_msg_region a = { .id = o->id, .size = o->size };
+	struct pl_msg_region a = { .id = o->id,
+				   .size = o->size,
+				   .max_size = max_size };
 
 	a.h = pl_msg_head(PL_MSG_REGION_OPEN_OK, sizeof(a), o->seq);
 	memcpy(a.path, o->path, sizeof(a.path));
@@ -243,11 +275,20 @@ static void opening_ok(struct pl_region_opening *o, int fd)
 	pl_client_send(o->client, &a, &fd, 1);
 }
 
+/* The owner says that it has more than this agent knows. */
+static bool is_partly_shown(const struct pl_region_own *r)
+{
+	uint64_t grown = atomic_load_explicit(&r->ctl->grown,
+					      memory_order_acquire);
+
+	return grown > r->end;
+}
+
 /* The region of a pod here, if this reader may have it. */
 static int region_get(struct pl_pod *pod, const char *name, const char *ns,
 		      struct pl_region_own **out, struct pl_err *err)
 {
-	*out = region_find(pod, name);
+	*out = pl_region_find(pod, name);
 	if (!*out && pl_broker_is_settling(pod->pods->broker, pod))
 		return pl_err_set(err, EAGAIN, "the agent has just been "
 				  "started, and nobody in that pod has shown it "
@@ -255,6 +296,10 @@ static int region_get(struct pl_pod *pod, const char *name, const char *ns,
 	if (!*out)
 		return pl_err_set(err, ENOENT, "that pod has no region '%s'",
 				  name);
+	if (is_partly_shown(*out))
+		return pl_err_set(err, EAGAIN, "the agent has just been "
+				  "started, and was not yet shown all that the "
+				  "region '%s' has grown by", name);
 	return pl_broker_policy(pod, (*out)->flags, ns, PL_POLICY_REGION, name,
 				err);
 }
@@ -274,7 +319,7 @@ static int open_local(struct pl_region_opening *o, struct pl_pod *pod,
 	o->size = r->size;
 	r->n_openings++;
 	LIST_INSERT_HEAD(&r->openings, o, of_region);
-	opening_ok(o, r->fd);
+	opening_ok(o, r->max_size, r->fd);
 	return 0;
 }
 
@@ -304,11 +349,12 @@ static void on_opened(void *arg, int status, const char *text,
 		return;
 	}
 	o->bytes = pl_seg_file_bytes(up->size);
+	o->end = pl_seg_round(up->size);
 	o->size = up->size;
 	memcpy(o->uid, up->uid, sizeof(o->uid));
 	snprintf(o->path, sizeof(o->path), "%s", up->path);
 	o->is_pending = false;
-	opening_ok(o, up->replica_fd);
+	opening_ok(o, up->max_size, up->replica_fd);
 }
 
 static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
@@ -324,6 +370,7 @@ static int open_remote(struct pl_region_opening *o, const struct pl_node *node,
 				    .reader_ns = pod->ns,
 				    .name = o->name,
 				    .uid = o->uid,
+				    .room_bytes = max,
 				    .timeout_ms = timeout_ms };
 	int rc;
 
@@ -435,6 +482,10 @@ int pl_broker_region_lookup(struct pl_broker *b, const struct pl_addr *owner,
 					  .uid = r->uid,
 					  .fd = r->fd,
 					  .size = r->size,
+					  .size_now = pl_region_size_now(r),
+					  .max_size = r->max_size,
+					  .parts = r->parts,
+					  .n_parts = r->n_parts,
 					  .bell_fd = r->bell_fd,
 					  .watch = r->watch.base };
 	return 0;

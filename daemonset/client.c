@@ -145,7 +145,7 @@ static const char *hello(struct pl_client *c, const void *msg, int *fds,
 	    m.version_max < PL_WIRE_VERSION_MIN ||
 	    m.version_min > m.version_max) {
 		pl_client_send_error(c, m.h.seq, -EPROTO,
-				     "the agent speaks versions 1 to 3 only; "
+				     "the agent speaks versions 1 to 4 only; "
 				     "use a libpodlane of the agent's release");
 		return NULL;
 	}
@@ -185,6 +185,8 @@ static const struct handler handlers[] = {
 	[PL_MSG_REGION_CLOSE] = { pl_broker_on_region_close, 0 },
 	[PL_MSG_LANE_RESUME] = { pl_broker_on_lane_resume, 2 },
 	[PL_MSG_LANE_SHOW] = { pl_broker_on_lane_show, 1 },
+	[PL_MSG_REGION_GROW] = { pl_broker_on_region_grow, 1 },
+	[PL_MSG_REGION_MORE] = { pl_broker_on_region_more, 0 },
 };
 
 /* Before HELLO any version may stand in the header: it says what it speaks. */

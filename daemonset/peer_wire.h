@@ -51,6 +51,12 @@
  * know it, as its owner has not shown it yet, it says so (REGION_LATER), and is
  * asked again.
  *
+ * Regions that grow. The replica has the region's size at the time of the
+ * answer. When a reader wants what the region has grown by since, the replica
+ * grows, under the key that it has, and the owner's node is told (REGION_MORE).
+ * It has clipped what it put to the replica's room so far; now it puts all of
+ * what is new, and then says so with the counters.
+ *
  * Pods. Where no node's range has an address, POD_FIND asks whether the other
  * node has a pod of it; POD_FOUND says so, or not.
  *
@@ -63,7 +69,7 @@
 #include <stdint.h>
 
 #define PL_PEER_MAGIC 0x52504c50u	/* "PLPR" */
-#define PL_PEER_VERSION 2u
+#define PL_PEER_VERSION 3u
 #define PL_PEER_NAME 64			/* services and regions, with NUL */
 #define PL_PEER_NS 64			/* Kubernetes namespace, with NUL */
 #define PL_PEER_TEXT 256
@@ -92,6 +98,7 @@ enum pl_peer_type {
 	PL_PEER_REGION_LATER,
 	PL_PEER_POD_FIND,
 	PL_PEER_POD_FOUND,
+	PL_PEER_REGION_MORE,
 	PL_PEER_TYPES,
 };
 
@@ -166,18 +173,27 @@ _Static_assert(sizeof(struct pl_peer_region_find) == 200, "layout");
 struct pl_peer_region_found {
 	struct pl_peer_hdr h;
 	uint8_t uid[PL_PEER_UID];
-	uint64_t size;
+	uint64_t size;			/* by now */
+	uint64_t max_size;
 };
-_Static_assert(sizeof(struct pl_peer_region_found) == 48, "layout");
+_Static_assert(sizeof(struct pl_peer_region_found) == 56, "layout");
 
 struct pl_peer_region_sub {
 	struct pl_peer_region_find f;	/* no: the subscription */
 	uint8_t uid[PL_PEER_UID];
 	uint64_t key;			/* of the replica */
 	uint64_t have;			/* its version */
+	uint64_t room;			/* bytes of data that fit in it */
+	uint64_t filled;		/* of them, of that version */
 };
 _Static_assert(offsetof(struct pl_peer_region_sub, uid) == 200, "layout");
-_Static_assert(sizeof(struct pl_peer_region_sub) == 232, "layout");
+_Static_assert(sizeof(struct pl_peer_region_sub) == 248, "layout");
+
+struct pl_peer_region_more {
+	struct pl_peer_hdr h;		/* no: the subscription */
+	uint64_t room;
+};
+_Static_assert(sizeof(struct pl_peer_region_more) == 32, "layout");
 
 struct pl_peer_region_end {
 	struct pl_peer_hdr h;

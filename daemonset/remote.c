@@ -51,6 +51,8 @@ static const struct {
 	[PL_PEER_POD_FIND] = { sizeof(struct pl_peer_pod), pl_rfind_on_find },
 	[PL_PEER_POD_FOUND] = { sizeof(struct pl_peer_pod),
 				pl_rfind_on_found },
+	[PL_PEER_REGION_MORE] = { sizeof(struct pl_peer_region_more),
+				  pl_rown_on_more },
 };
 
 static struct pl_rnode *node_of(struct pl_remote *r,

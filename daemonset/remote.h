@@ -161,6 +161,7 @@ struct pl_remote_open {
 	const char *reader_ns;		/* Kubernetes namespace, or "" */
 	const char *name;
 	uint64_t max_bytes;		/* larger: -EDQUOT */
+	uint64_t room_bytes;		/* that the pod may ever have */
 	const uint8_t *uid;		/* another one: -ESTALE; 0: any */
 	int timeout_ms;			/* -1: as long as may be */
 };
@@ -169,6 +170,7 @@ struct pl_remote_region_up {
 	const uint8_t *uid;
 	int replica_fd;			/* sealed */
 	uint64_t size;			/* bytes of data */
+	uint64_t max_size;		/* that the region may grow to */
 	const char *path;		/* "tcp+tls" */
 };
 
@@ -185,6 +187,27 @@ typedef void pl_remote_region_done(void *arg, int status, const char *text,
  */
 int pl_remote_region_open(struct pl_remote *r, const struct pl_remote_open *o,
 			  pl_remote_region_done *done, void *arg,
+			  struct pl_err *err);
+
+/*
+ * A reader of a replica has found that the region has grown and has what is
+ * before this offset: the replica grows, unless another reader has made it
+ * already. out is the remote part's. What is in it comes later: `filled` of the
+ * replica says so. -EDQUOT: more than max_bytes, or than there is room for;
+ * -ENOMEM; -EAGAIN: the region has not grown, as far as is known here; -ESTALE:
+ * it has ended.
+ */
+struct pl_broker_part;
+int pl_remote_region_more(struct pl_remote *r, uint64_t id, uint64_t offset,
+			  uint64_t max_bytes, struct pl_broker_part *out,
+			  struct pl_err *err);
+
+/*
+ * A region of this node has grown by a part, which is checked, before anybody
+ * is told: called for every one, whether the remote part knows it or not.
+ */
+int pl_remote_region_grew(struct pl_remote *r, uint64_t region_id,
+			  const struct pl_broker_part *part,
 			  struct pl_err *err);
 
 /* The pod closed this opening; before done it cancels. */

@@ -127,7 +127,10 @@ struct pl_rrep {
 	struct pl_rnode *node;
 	uint64_t no;
 	uint8_t uid[PL_PEER_UID];
-	struct pl_seg seg;
+	struct pl_seg seg;		/* with parts, if it has grown */
+	struct pl_broker_part parts[PL_REGION_PARTS - 1];
+	unsigned int n_parts;
+	uint64_t max_size;		/* that the region may grow to */
 	uint64_t key;
 	bool closing;			/* REGION_UNSUB is sent */
 	bool paused;			/* nobody follows for it */
@@ -142,7 +145,7 @@ struct pl_rread {
 	struct pl_rread *prev, *next;	/* of rep, or of node->finds */
 	struct pl_rnode *node;
 	struct pl_rrep *rep;		/* NULL: not found yet */
-	uint64_t id, no, max_bytes;
+	uint64_t id, no, max_bytes, room_bytes;
 	uint8_t uid[PL_PEER_UID];	/* this region and no other; 0: any */
 	bool asked;
 	uint64_t give_up_ns;		/* UINT64_MAX: not before others do */
@@ -157,7 +160,10 @@ struct pl_rown {
 	UT_hash_handle hh;		/* in remote->owns, by id, until gone */
 	struct pl_remote *r;
 	uint64_t id;
-	struct pl_seg seg;
+	struct pl_seg seg;		/* with parts */
+	struct pl_broker_part parts[PL_REGION_PARTS - 1];
+	unsigned int n_parts;
+	uint64_t max_size;
 	struct event *ev_bell;
 	struct pl_region_watch *watch;	/* the broker's; NULL: gone */
 	int bell_fd;			/* the broker's */
@@ -179,9 +185,13 @@ struct pl_rsub {
 	struct pl_rsub *prev, *next;	/* of own */
 	struct pl_rnode *node;
 	struct pl_rown *own;
-	uint64_t no, key, source;
+	uint64_t no, key;
+	uint64_t source[PL_REGION_PARTS];	/* of each segment */
+	unsigned int n_sources;
+	uint64_t room, filled;		/* of the replica, bytes of data */
 	uint64_t version;		/* whose counters were put */
-	uint64_t job_version;		/* that the present job leads to */
+	uint64_t job_version;		/* that the present job leads to, */
+	uint64_t job_size, job_filled;	/* and size, and filled */
 	bool has_job, broken;
 	bool ended;			/* REGION_END is sent */
 	struct pl_rrange job[PL_RSUB_RANGES];	/* sorted, apart */
@@ -358,6 +368,7 @@ uint64_t pl_rread_expire(struct pl_rnode *n, uint64_t now);
 void pl_rown_on_find(struct pl_rnode *n, const void *msg);
 void pl_rown_on_sub(struct pl_rnode *n, const void *msg);
 void pl_rown_on_unsub(struct pl_rnode *n, const void *msg);
+void pl_rown_on_more(struct pl_rnode *n, const void *msg);
 void pl_rown_down(struct pl_rnode *n);
 /* Without a word to other nodes. */
 void pl_rown_free(struct pl_rown *own);

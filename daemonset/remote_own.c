@@ -17,6 +17,12 @@
  * version), says that it had not been overwritten. A subscription that is
  * behind by PL_REGION_LOG or more gets everything.
  *
+ * A region that has grown is more than a replica has room for until somebody
+ * there wants more: ranges are clipped to the room. Then the room is more than
+ * what is filled, and the next job is all of what is between. The owner says
+ * how far it has grown before it publishes, and has shown the segments before
+ * that; one that says more than it has shown has broken a rule.
+ *
  * Bytes may be newer than the version that they are put with: the owner's
  * contract is with its readers (see pl_region_publish), not with us.
  *
@@ -44,7 +50,7 @@
 #define ROUNDS 64
 
 struct counters_line {
-	uint64_t version, state;
+	uint64_t grown, filled, version, state;
 };
 _Static_assert(sizeof(struct counters_line) == PL_REGION_COUNTERS_BYTES,
 	       "one put of words");
@@ -69,6 +75,8 @@ void pl_rown_free(struct pl_rown *own)
 	if (own->ev_bell)
 		event_free(own->ev_bell);
 	pl_seg_close(&own->seg);
+	for (unsigned int i = 0; i < own->n_parts; i++)
+		pl_close_fd(&own->parts[i].fd);
 	free(own);
 }
 
@@ -76,8 +84,8 @@ static void sub_free(struct pl_rsub *s)
 {
 	HASH_DELETE(hh, s->node->subs, s);
 	DL_DELETE(s->own->subs, s);
-	if (s->source)
-		pl_carrier_source_end(s->node->peer, s->source);
+	for (unsigned int i = 0; i < s->n_sources; i++)
+		pl_carrier_source_end(s->node->peer, s->source[i]);
 	if (s->ev_pump)
 		event_free(s->ev_pump);
 	free(s);
@@ -121,6 +129,22 @@ static uint64_t version_now(const struct pl_rsub *s)
 	return atomic_load_explicit(&seg->version, memory_order_acquire);
 }
 
+/*
+ * Bytes of data that the owner has published from, or could have; for after
+ * version was read. 0: it says that it has what it did not show.
+ */
+static uint64_t size_now(const struct pl_rsub *s)
+{
+	const struct pl_seg *seg = &s->own->seg;
+	const struct pl_region_seg *h = seg->base;
+	/* Pairs with the release in pl_region_grow. */
+	uint64_t grown = atomic_load_explicit(&h->grown, memory_order_acquire);
+
+	if (grown > seg->end_bytes || grown > s->own->max_size)
+		return 0;
+	return PL_MAX(grown, seg->data_bytes);
+}
+
 /* The entry of version v + 1; not checked against the log's overrun. */
 static struct pl_rrange entry(const struct pl_rsub *s, uint64_t v)
 {
@@ -133,10 +157,8 @@ static struct pl_rrange entry(const struct pl_rsub *s, uint64_t v)
 	};
 }
 
-static bool in_bounds(const struct pl_rsub *s, const struct pl_rrange *e)
+static bool in_bounds(uint64_t size, const struct pl_rrange *e)
 {
-	uint64_t size = s->own->seg.data_bytes;
-
 	return e->off <= size && e->len <= size - e->off;
 }
 
@@ -148,9 +170,9 @@ static bool repeats(const struct pl_rsub *s, uint64_t now)
 	for (uint64_t v = s->version; v < now; v++) {
 		struct pl_rrange e = entry(s, v);
 
-		if (in_bounds(s, &e))
+		if (in_bounds(s->job_size, &e))
 			sum += e.len;
-		if (sum > s->own->seg.data_bytes)
+		if (sum > s->job_size)
 			return true;
 	}
 	return false;
@@ -158,8 +180,16 @@ static bool repeats(const struct pl_rsub *s, uint64_t now)
 
 static void job_everything(struct pl_rsub *s, uint64_t now)
 {
-	s->n_job = pl_rrange_add(s->job, 0, 0, s->own->seg.data_bytes);
+	s->n_job = pl_rrange_add(s->job, 0, 0, s->job_size);
 	s->job_version = now;
+}
+
+/* What the replica has grown by, whatever was published of it. */
+static void job_fill(struct pl_rsub *s)
+{
+	s->n_job = pl_rrange_add(s->job, 0, s->filled, s->room - s->filled);
+	s->job_version = s->version;
+	s->job_filled = s->room;
 }
 
 /* Versions from the log, all of them or about JOB_BYTES. */
@@ -173,7 +203,7 @@ static bool job_collect(struct pl_rsub *s, uint64_t now)
 	for (v = s->version; v < now; v++) {
 		struct pl_rrange e = entry(s, v);
 
-		if (!in_bounds(s, &e)) {
+		if (!in_bounds(s->job_size, &e)) {
 			good = false;
 			break;
 		}
@@ -193,6 +223,18 @@ static bool job_make(struct pl_rsub *s)
 	uint64_t now = version_now(s), after;
 	bool good = true;
 
+	s->job_size = size_now(s);
+	s->job_filled = s->filled;
+	s->at_job = 0;
+	if (!s->job_size) {
+		s->broken = true;
+		return false;
+	}
+	if (s->filled < s->room) {
+		job_fill(s);
+		s->has_job = true;
+		return true;
+	}
 	if (now == s->version)
 		return false;
 	if (now - s->version < PL_REGION_LOG)
@@ -203,12 +245,13 @@ static bool job_make(struct pl_rsub *s)
 		s->broken = true;
 		return false;
 	}
-	if (after - s->version >= PL_REGION_LOG)
+	if (after - s->version >= PL_REGION_LOG) {
+		s->job_size = PL_MAX(s->job_size, size_now(s));
 		job_everything(s, after);
-	else if (!good)
+	} else if (!good) {
 		s->broken = true;
+	}
 	s->has_job = !s->broken;
-	s->at_job = 0;
 	return s->has_job;
 }
 
@@ -228,8 +271,8 @@ static void put_done(void *user, int status)
 	pl_rtimer(s->ev_pump, 0);
 }
 
-static int put(struct pl_rsub *s, uint64_t off, const void *data, size_t len,
-	       unsigned int flags)
+static int put(struct pl_rsub *s, uint64_t source, uint64_t off,
+	       const void *data, size_t len, unsigned int flags)
 {
 	int rc;
 
@@ -237,7 +280,7 @@ static int put(struct pl_rsub *s, uint64_t off, const void *data, size_t len,
 		s->blocked = true;
 		return -EAGAIN;
 	}
-	rc = pl_carrier_put(s->node->peer, s->source, s->key, off, data, len,
+	rc = pl_carrier_put(s->node->peer, source, s->key, off, data, len,
 			    flags, put_done, s);
 	if (rc == 0) {
 		s->n_puts++;
@@ -251,10 +294,41 @@ static int put(struct pl_rsub *s, uint64_t off, const void *data, size_t len,
 
 static int counters_put(struct pl_rsub *s, uint64_t version, uint64_t state)
 {
-	struct counters_line line = { version, state };
+	struct counters_line line = { s->job_size, s->job_filled, version,
+				      state };
 
-	return put(s, PL_REGION_COUNTERS_OFF, &line, sizeof(line),
+	return put(s, s->source[0], PL_REGION_COUNTERS_OFF, &line, sizeof(line),
 		   PL_PUT_NOTIFY);
+}
+
+/* Bytes from here on that are of one segment, and its source. */
+static uint64_t stretch(const struct pl_rsub *s, uint64_t off, uint64_t *source)
+{
+	const struct pl_rown *own = s->own;
+	unsigned int i = own->n_parts;
+
+	while (i > 0 && own->parts[i - 1].offset > off)
+		i--;
+	*source = s->source[i];
+	return (i < own->n_parts ? own->parts[i].offset : own->seg.end_bytes) -
+	       off;
+}
+
+/* One put of a range, which becomes shorter. */
+static int range_put(struct pl_rsub *s, struct pl_rrange *e)
+{
+	uint64_t source, n = stretch(s, e->off, &source);
+	int rc;
+
+	n = PL_MIN(n, PL_MIN(e->len, (uint64_t)PL_REMOTE_CHUNK));
+	n = PL_MIN(n, s->room - e->off);
+	rc = put(s, source, PL_SEG_CTL_BYTES + e->off,
+		 (char *)pl_seg_data(&s->own->seg) + e->off, n, 0);
+	if (rc < 0)
+		return rc;
+	e->off += n;
+	e->len -= n;
+	return 0;
 }
 
 /* 0 when the job is done, -errno when it has to wait. */
@@ -264,21 +338,20 @@ static int job_run(struct pl_rsub *s)
 
 	while (s->at_job < s->n_job) {
 		struct pl_rrange *e = &s->job[s->at_job];
-		size_t n = PL_MIN(e->len, (uint64_t)PL_REMOTE_CHUNK);
 
-		rc = put(s, PL_SEG_CTL_BYTES + e->off,
-			 (char *)pl_seg_data(&s->own->seg) + e->off, n, 0);
+		if (e->len == 0 || e->off >= s->room) {
+			s->at_job++;
+			continue;
+		}
+		rc = range_put(s, e);
 		if (rc < 0)
 			return rc;
-		e->off += n;
-		e->len -= n;
-		if (e->len == 0)
-			s->at_job++;
 	}
 	rc = counters_put(s, s->job_version, PL_STATE_OPEN);
 	if (rc < 0)
 		return rc;
 	s->version = s->job_version;
+	s->filled = s->job_filled;
 	s->has_job = false;
 	return 0;
 }
@@ -375,11 +448,48 @@ static void bell_cb(evutil_socket_t fd, short what, void *arg)
 
 /* --- messages ------------------------------------------------------------ */
 
+static int own_map(struct pl_rown *own, const struct pl_broker_part *part,
+		   struct pl_err *err)
+{
+	struct pl_broker_part p = *part;
+	int rc;
+
+	p.fd = fcntl(part->fd, F_DUPFD_CLOEXEC, 3);
+	if (p.fd < 0)
+		return pl_err_sys(err, "cannot keep a segment");
+	rc = pl_seg_part_open(&own->seg, p.fd, p.bytes, err);
+	if (rc < 0) {
+		close(p.fd);
+		return rc;
+	}
+	own->parts[own->n_parts++] = p;
+	return 0;
+}
+
+static int own_fill(struct pl_rown *own, const struct pl_broker_region *b,
+		    struct pl_err *err)
+{
+	int fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3), rc;
+
+	if (fd < 0)
+		return pl_err_sys(err, "cannot keep a segment");
+	rc = pl_seg_region_open_max(fd, b->size, b->max_size, &own->seg, err);
+	for (unsigned int i = 0; rc == 0 && i < b->n_parts; i++)
+		rc = own_map(own, &b->parts[i], err);
+	if (rc < 0)
+		return rc;
+	own->ev_bell = event_new(own->r->base, b->bell_fd, EV_READ | EV_PERSIST,
+				 bell_cb, own);
+	if (!own->ev_bell || event_add(own->ev_bell, NULL) < 0)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
 static int own_get(struct pl_remote *r, const struct pl_broker_region *b,
 		   struct pl_rown **out, struct pl_err *err)
 {
 	struct pl_rown *own;
-	int fd, rc;
+	int rc;
 
 	HASH_FIND(hh, r->owns, &b->id, sizeof(b->id), own);
 	*out = own;
@@ -390,18 +500,11 @@ static int own_get(struct pl_remote *r, const struct pl_broker_region *b,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	own->r = r;
 	own->id = b->id;
+	own->max_size = b->max_size;
 	own->seg = PL_SEG_NONE;
 	own->watch = b->watch;
 	HASH_ADD(hh, r->owns, id, sizeof(own->id), own);
-	fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
-	rc = fd < 0 ? pl_err_sys(err, "cannot keep a segment") :
-		      pl_seg_region_open(fd, b->size, &own->seg, err);
-	if (rc == 0) {
-		own->ev_bell = event_new(r->base, b->bell_fd,
-					 EV_READ | EV_PERSIST, bell_cb, own);
-		if (!own->ev_bell || event_add(own->ev_bell, NULL) < 0)
-			rc = pl_err_set(err, ENOMEM, "out of memory");
-	}
+	rc = own_fill(own, b, err);
 	if (rc < 0) {
 		pl_rown_free(own);
 		return rc;
@@ -445,8 +548,27 @@ void pl_rown_on_find(struct pl_rnode *n, const void *msg)
 		return;
 	}
 	memcpy(a.uid, b.uid, sizeof(a.uid));
-	a.size = b.size;
+	a.size = b.size_now;
+	a.max_size = b.max_size;
 	pl_rnode_send(n, &a, sizeof(a), 0);
+}
+
+/* A segment's memory may be put from: the first one's, or part no. i - 1. */
+static int source_add(struct pl_rsub *s)
+{
+	const struct pl_rown *own = s->own;
+	const unsigned int i = s->n_sources;
+	const struct pl_broker_part *p = i ? &own->parts[i - 1] : NULL;
+	const char *data = pl_seg_data(&own->seg);
+	int rc = p ? pl_carrier_source(s->node->peer, p->fd, data + p->offset,
+				       p->bytes, &s->source[i]) :
+		     pl_carrier_source(s->node->peer, own->seg.fd,
+				       own->seg.base,
+				       pl_seg_file_bytes(own->seg.data_bytes),
+				       &s->source[i]);
+
+	s->n_sources += rc == 0;
+	return rc;
 }
 
 static int sub_new(struct pl_rnode *n, struct pl_rown *own,
@@ -463,12 +585,15 @@ static int sub_new(struct pl_rnode *n, struct pl_rown *own,
 	s->no = m->f.h.no;
 	s->key = m->key;
 	s->version = m->have;
+	/* There is nothing to be put behind what there is. */
+	s->room = PL_MIN(m->room, own->seg.end_bytes);
+	s->filled = PL_MIN(m->filled, s->room);
 	HASH_ADD(hh, n->subs, no, sizeof(s->no), s);
 	DL_APPEND(own->subs, s);
 	s->ev_pump = event_new(n->r->base, -1, 0, pump_cb, s);
-	rc = s->ev_pump ? pl_carrier_source(n->peer, own->seg.fd,
-					    own->seg.base, own->seg.map_bytes,
-					    &s->source) : -ENOMEM;
+	rc = s->ev_pump ? 0 : -ENOMEM;
+	for (unsigned int i = 0; rc == 0 && i <= own->n_parts; i++)
+		rc = source_add(s);
 	if (rc < 0) {
 		sub_free(s);
 		return pl_err_set(err, -rc, "cannot follow a region: %s",
@@ -526,6 +651,41 @@ void pl_rown_on_unsub(struct pl_rnode *n, const void *msg)
 	if (!s->ended)
 		end_send(n, s->no, false, s->key);
 	sub_drop(s);
+}
+
+/* A replica has grown. Twice the same is no harm. */
+void pl_rown_on_more(struct pl_rnode *n, const void *msg)
+{
+	const struct pl_peer_region_more *m = msg;
+	struct pl_rsub *s;
+
+	HASH_FIND(hh, n->subs, &m->h.no, sizeof(m->h.no), s);
+	if (!s || s->ended || m->room > s->own->seg.end_bytes ||
+	    m->room <= s->room)
+		return;
+	s->room = m->room;
+	sub_pump(s);
+}
+
+int pl_remote_region_grew(struct pl_remote *r, uint64_t id,
+			  const struct pl_broker_part *part,
+			  struct pl_err *err)
+{
+	struct pl_rown *own;
+	struct pl_rsub *s;
+	int rc;
+
+	HASH_FIND(hh, r->owns, &id, sizeof(id), own);
+	if (!own)
+		return 0;
+	rc = own_map(own, part, err);
+	if (rc < 0)
+		return rc;
+	/* Who can't follow any more is told so when it is pumped. */
+	DL_FOREACH(own->subs, s)
+		if (source_add(s) < 0)
+			s->broken = true;
+	return 0;
 }
 
 void pl_rown_down(struct pl_rnode *n)

@@ -13,6 +13,10 @@
  * notify: then whoever sleeps on the version word is woken by futex. Readers
  * map the replica read-only, which is enough for FUTEX_WAIT.
  *
+ * A replica grows when a reader asks for more (pl_remote_region_more), in
+ * address space that it took at first: so much as the pod that asked first may
+ * have, but not more than the region may grow to.
+ *
  * A replica whose last reader has gone is kept until the owner's node has said
  * REGION_END, behind its last put; a new reader meanwhile gets a new replica.
  */
@@ -60,6 +64,8 @@ static void rep_free(struct pl_rrep *p)
 	if (p->ev_again)
 		event_free(p->ev_again);
 	pl_seg_close(&p->seg);
+	for (unsigned int i = 0; i < p->n_parts; i++)
+		pl_close_fd(&p->parts[i].fd);
 	free(p);
 }
 
@@ -77,9 +83,11 @@ static struct pl_rrep *rep_find(struct pl_rnode *n,
 
 static void again_cb(evutil_socket_t fd, short what, void *arg);
 
-static int rep_new(struct pl_rnode *n, const uint8_t uid[PL_PEER_UID],
-		   uint64_t size, struct pl_rrep **out, struct pl_err *err)
+/* A replica of no reader yet. room: bytes that it may have one day. */
+static int rep_new(struct pl_rnode *n, const struct pl_peer_region_found *m,
+		   uint64_t room, struct pl_rrep **out, struct pl_err *err)
 {
+	const uint64_t max = PL_MAX(m->size, PL_MIN(room, m->max_size));
 	struct pl_rrep *p = calloc(1, sizeof(*p));
 	int rc;
 
@@ -88,16 +96,18 @@ static int rep_new(struct pl_rnode *n, const uint8_t uid[PL_PEER_UID],
 	p->sink.notify = rep_notify;
 	p->node = n;
 	p->no = ++n->r->last_no;
-	memcpy(p->uid, uid, sizeof(p->uid));
+	memcpy(p->uid, m->uid, sizeof(p->uid));
+	p->max_size = m->max_size;
 	p->seg = PL_SEG_NONE;
 	HASH_ADD(hh, n->reps, no, sizeof(p->no), p);
 	p->ev_again = event_new(n->r->base, -1, 0, again_cb, p);
 	/* Reserved, so that no put finds a page that is not to be had. */
-	rc = p->ev_again ? pl_seg_region_create(size, &p->seg, err) :
+	rc = p->ev_again ? pl_seg_region_create_max(m->size, max, &p->seg,
+						    err) :
 			   pl_err_set(err, ENOMEM, "out of memory");
 	if (rc == 0) {
 		rc = pl_carrier_expose(n->peer, p->seg.fd, p->seg.base,
-				       PL_SEG_CTL_BYTES + size, &p->sink,
+				       pl_seg_file_bytes(m->size), &p->sink,
 				       &p->key);
 		if (rc < 0)
 			pl_err_set(err, -rc, "cannot make a replica: %s",
@@ -119,10 +129,15 @@ static void rep_subscribe(struct pl_rrep *p)
 		.key = p->key,
 		.have = atomic_load_explicit(&seg->version,
 					     memory_order_relaxed),
+		.room = p->seg.end_bytes,
+		.filled = atomic_load_explicit(&seg->filled,
+					       memory_order_relaxed),
 	};
 
 	m.f.h = pl_peer_head(PL_PEER_REGION_SUB, sizeof(m), p->no, 0);
 	memcpy(m.uid, p->uid, sizeof(m.uid));
+	/* What it began with is filled from version to version. */
+	m.filled = PL_MAX(m.filled, pl_seg_round(p->seg.data_bytes));
 	p->paused = false;
 	pl_rnode_send(p->node, &m, sizeof(m), 0);
 }
@@ -251,6 +266,7 @@ static struct pl_rread *read_new(struct pl_rnode *n,
 	o->id = in->id;
 	o->no = ++n->r->last_no;
 	o->max_bytes = in->max_bytes;
+	o->room_bytes = in->room_bytes;
 	memcpy(o->uid, in->uid, sizeof(o->uid));
 	o->ev_timer = event_new(n->r->base, -1, 0, timer_cb, o);
 	if (!o->ev_timer) {
@@ -338,22 +354,23 @@ static int attach(struct pl_rread *o, const struct pl_peer_region_found *m,
 {
 	struct pl_rnode *n = o->node;
 	struct pl_rrep *p = rep_find(n, m->uid);
+	const uint64_t size = p ? p->seg.data_bytes : m->size;
 	bool fresh = !p;
 	int rc = 0;
 
 	if (pl_uid_is_set(o->uid) && memcmp(o->uid, m->uid, sizeof(o->uid)))
 		return pl_err_set(err, ESTALE, "it was created anew");
-	if (!m->size || !pl_uid_is_set(m->uid) ||
-	    (p && p->seg.data_bytes != m->size))
+	if (!m->size || m->size > m->max_size || !pl_uid_is_set(m->uid) ||
+	    (p && (p->seg.data_bytes > m->size || p->max_size != m->max_size)))
 		return pl_err_set(err, EPROTO, "node %s has the region in a "
 				  "way that is not understood", n->name);
-	if (m->size > o->max_bytes)
+	if (size > o->max_bytes)
 		return pl_err_set(err, EDQUOT, "the region has %llu bytes, "
 				  "this pod may have %llu more",
-				  (unsigned long long)m->size,
+				  (unsigned long long)size,
 				  (unsigned long long)o->max_bytes);
 	if (fresh)
-		rc = rep_new(n, m->uid, m->size, &p, err);
+		rc = rep_new(n, m, o->room_bytes, &p, err);
 	if (rc < 0)
 		return rc;
 	event_del(o->ev_timer);
@@ -370,7 +387,7 @@ void pl_rread_on_found(struct pl_rnode *n, const void *msg)
 	const struct pl_peer_region_found *m = msg;
 	struct pl_rread *o = read_find(n, m->h.no);
 	struct pl_remote_region_up up = { .uid = m->uid,
-					  .size = m->size,
+					  .max_size = m->max_size,
 					  .path = pl_carrier_path(n->peer) };
 	struct pl_err err;
 	int rc;
@@ -382,6 +399,7 @@ void pl_rread_on_found(struct pl_rnode *n, const void *msg)
 		read_fail(o, rc, err.msg);
 		return;
 	}
+	up.size = o->rep->seg.data_bytes;
 	/* The pod may close it in done; the descriptor must outlive that. */
 	up.replica_fd = fcntl(o->rep->seg.fd, F_DUPFD_CLOEXEC, 3);
 	if (up.replica_fd < 0) {
@@ -406,6 +424,88 @@ void pl_rread_on_refuse(struct pl_rnode *n, const void *msg)
 		return;
 	pl_peer_text(text, m->text);
 	read_fail(o, m->code > 0 && m->code < 4096 ? -m->code : -EPROTO, text);
+}
+
+/* --- growing -------------------------------------------------------------- */
+
+/* How many bytes are to come behind what there is; 0: none, as is known. */
+static uint64_t rep_lacks(const struct pl_rrep *p)
+{
+	const struct pl_region_seg *seg = p->seg.base;
+	uint64_t grown = atomic_load_explicit(&seg->grown,
+					      memory_order_acquire);
+
+	return grown > p->seg.end_bytes && grown <= p->max_size ?
+		       pl_seg_round(grown) - p->seg.end_bytes : 0;
+}
+
+static int rep_grow(struct pl_rrep *p, uint64_t bytes, struct pl_err *err)
+{
+	struct pl_peer_region_more m = {
+		.h = pl_peer_head(PL_PEER_REGION_MORE, sizeof(m), p->no, 0),
+	};
+	struct pl_broker_part part = { .offset = p->seg.end_bytes,
+				       .bytes = bytes };
+	int rc;
+
+	if (p->n_parts == PL_ARRAY_SIZE(p->parts) ||
+	    bytes > pl_seg_room(&p->seg) - p->seg.end_bytes)
+		return pl_err_set(err, EDQUOT, "the region has grown more than "
+				  "the pod that opened it first here may have");
+	rc = pl_seg_part_create(&p->seg, bytes, &part.fd, err);
+	if (rc < 0)
+		return rc;
+	rc = pl_carrier_extend(p->node->peer, p->key, part.fd,
+			       PL_SEG_CTL_BYTES + p->seg.end_bytes);
+	if (rc < 0) {
+		pl_seg_part_undo(&p->seg, bytes);
+		close(part.fd);
+		return pl_err_set(err, -rc, "cannot make the replica larger: "
+				  "%s", strerror(-rc));
+	}
+	p->parts[p->n_parts++] = part;
+	m.room = p->seg.end_bytes;
+	/* To a node that is not there REGION_SUB will say it. */
+	if (!p->paused)
+		pl_rnode_send(p->node, &m, sizeof(m), 0);
+	return 0;
+}
+
+int pl_remote_region_more(struct pl_remote *r, uint64_t id, uint64_t offset,
+			  uint64_t max_bytes, struct pl_broker_part *out,
+			  struct pl_err *err)
+{
+	struct pl_rread *o;
+	struct pl_rrep *p;
+	uint64_t bytes;
+	int rc;
+
+	HASH_FIND(hh, r->reads, &id, sizeof(id), o);
+	p = o ? o->rep : NULL;
+	if (!p)
+		return pl_err_set(err, ESTALE, "the region has ended");
+	if (offset == p->seg.end_bytes) {
+		bytes = rep_lacks(p);
+		if (!bytes)
+			return pl_err_set(err, EAGAIN, "the region has not "
+					  "grown");
+		if (bytes > max_bytes)
+			return pl_err_set(err, EDQUOT, "the region has grown "
+					  "by %llu bytes, this pod may have "
+					  "%llu more",
+					  (unsigned long long)bytes,
+					  (unsigned long long)max_bytes);
+		rc = rep_grow(p, bytes, err);
+		if (rc < 0)
+			return rc;
+	}
+	for (unsigned int i = 0; i < p->n_parts; i++) {
+		*out = p->parts[i];
+		if (out->offset == offset)
+			return 0;
+	}
+	return pl_err_set(err, EPROTO, "the region has no part that begins at "
+			  "%llu", (unsigned long long)offset);
 }
 
 /* --- ends ---------------------------------------------------------------- */

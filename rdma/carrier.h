@@ -195,6 +195,8 @@ struct pl_carrier_ops {
 	void (*peer_forget)(struct pl_carrier_peer *p);
 	int (*expose)(struct pl_carrier_peer *p, int fd, void *map,
 		      size_t len, void *user, uint64_t *key);
+	int (*extend)(struct pl_carrier_peer *p, uint64_t key, int fd,
+		      size_t len);
 	void (*revoke)(struct pl_carrier_peer *p, uint64_t key);
 	int (*source)(struct pl_carrier_peer *p, int fd, const void *map,
 		      size_t len, uint64_t *source);
@@ -306,6 +308,16 @@ static inline int pl_carrier_expose(struct pl_carrier_peer *p, int fd,
 				    uint64_t *key)
 {
 	return p->carrier->ops->expose(p, fd, map, len, user, key);
+}
+
+/*
+ * What was exposed has more memory right behind it, of fd: the key is for len
+ * bytes in all from now on. Puts of both are of one key, and in order.
+ */
+static inline int pl_carrier_extend(struct pl_carrier_peer *p, uint64_t key,
+				    int fd, size_t len)
+{
+	return p->carrier->ops->extend(p, key, fd, len);
 }
 
 /*

@@ -306,6 +306,7 @@ const struct pl_carrier_ops pl_carrier_tcp = {
 	.peer_get = tcp_peer_get,
 	.peer_forget = tcp_peer_forget,
 	.expose = pl_tcp_expose,
+	.extend = pl_tcp_extend,
 	.revoke = pl_tcp_revoke,
 	.source = pl_tcp_source,
 	.source_end = pl_tcp_source_end,

@@ -315,6 +315,7 @@ void pl_tcp_send_free(struct pl_tcp_carrier *t);
 void pl_tcp_recv(struct pl_tcp_conn *c);
 int pl_tcp_expose(struct pl_carrier_peer *p, int fd, void *map, size_t len,
 		  void *user, uint64_t *key);
+int pl_tcp_extend(struct pl_carrier_peer *p, uint64_t key, int fd, size_t len);
 void pl_tcp_revoke(struct pl_carrier_peer *p, uint64_t key);
 /* Every key of the peer. */
 void pl_tcp_recv_free(struct pl_tcp_peer *p);

@@ -47,6 +47,20 @@ int pl_tcp_expose(struct pl_carrier_peer *base, int fd, void *map, size_t len,
 	return 0;
 }
 
+int pl_tcp_extend(struct pl_carrier_peer *base, uint64_t key, int fd,
+		  size_t len)
+{
+	struct pl_tcp_peer *p = pl_tcp_peer_of(base);
+	struct pl_tcp_key *k;
+
+	(void)fd;
+	HASH_FIND(hh, p->keys, &key, sizeof(key), k);
+	if (!k || !k->map || len < k->len)
+		return -EINVAL;
+	k->len = len;
+	return 0;
+}
+
 void pl_tcp_revoke(struct pl_carrier_peer *base, uint64_t key)
 {
 	struct pl_tcp_peer *p = pl_tcp_peer_of(base);

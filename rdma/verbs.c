@@ -475,6 +475,7 @@ static void verbs_stats(const struct pl_carrier_peer *base,
 	.peer_get = verbs_peer_get,					\
 	.peer_forget = verbs_peer_forget,				\
 	.expose = pl_verbs_expose,					\
+	.extend = pl_verbs_extend,					\
 	.revoke = pl_verbs_revoke,					\
 	.source = pl_verbs_source,					\
 	.source_end = pl_verbs_source_end,				\

@@ -60,6 +60,7 @@ struct pl_verbs_mr {
 	struct pl_verbs_carrier *c;
 	struct ibv_mr *mr;
 	unsigned int refs;
+	struct pl_verbs_mr *older;	/* of a key that was extended */
 };
 
 /* Memory that puts read from. */
@@ -347,6 +348,8 @@ void pl_verbs_on_revoke(struct pl_verbs_peer *p, uint64_t key);
 
 /* --- verbs_recv.c */
 
+int pl_verbs_extend(struct pl_carrier_peer *p, uint64_t key, int fd,
+		    size_t len);
 int pl_verbs_expose(struct pl_carrier_peer *p, int fd, void *map, size_t len,
 		    void *user, uint64_t *key);
 void pl_verbs_revoke(struct pl_carrier_peer *p, uint64_t key);

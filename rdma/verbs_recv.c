@@ -27,10 +27,20 @@ static struct pl_verbs_key *key_find(struct pl_verbs_peer *p, uint64_t key)
 	return k;
 }
 
+static void key_unregister(struct pl_verbs_key *k)
+{
+	while (k->mr) {
+		struct pl_verbs_mr *older = k->mr->older;
+
+		pl_verbs_mr_put(k->mr);
+		k->mr = older;
+	}
+}
+
 static void key_free(struct pl_verbs_peer *p, struct pl_verbs_key *k)
 {
 	HASH_DEL(p->keys, k);
-	pl_verbs_mr_put(k->mr);
+	key_unregister(k);
 	free(k);
 }
 
@@ -121,6 +131,49 @@ int pl_verbs_expose(struct pl_carrier_peer *base, int fd, void *map,
 	return 0;
 }
 
+/* The peer has WRITEs under way with what it knew of the key: that stays. */
+static int key_extend(struct pl_verbs_peer *p, struct pl_verbs_key *k,
+		      size_t len)
+{
+	struct pl_verbs_keys m;
+	struct pl_verbs_mr *mr;
+	int rc;
+
+	mr = pl_verbs_mr_new(p, k->map, len, KEY_ACCESS, &rc);
+	if (!mr)
+		return rc;
+	m.e[0] = (struct pl_verbs_key_entry){ .key = k->key,
+					      .addr = (uintptr_t)k->map,
+					      .len = len,
+					      .rkey = mr->mr->rkey };
+	rc = keys_flush(p, &m, 1);
+	if (rc < 0) {
+		pl_verbs_mr_put(mr);
+		return rc;
+	}
+	mr->older = k->mr;
+	k->mr = mr;
+	return 0;
+}
+
+int pl_verbs_extend(struct pl_carrier_peer *base, uint64_t key, int fd,
+		    size_t len)
+{
+	struct pl_verbs_peer *p = pl_verbs_peer_of(base);
+	struct pl_verbs_key *k = key_find(p, key);
+	int rc = 0;
+
+	if (!k || !k->map || len < k->len)
+		return -EINVAL;
+	if (k->mr && p->state >= PL_VERBS_HALF)
+		rc = key_extend(p, k, len);
+	if (rc == 0)
+		rc = pl_carrier_extend(p->tcp, key, fd, len);
+	if (rc == 0)
+		k->len = len;
+	return rc;
+}
+
 void pl_verbs_revoke(struct pl_carrier_peer *base, uint64_t key)
 {
 	struct pl_verbs_peer *p = pl_verbs_peer_of(base);
@@ -186,8 +239,7 @@ void pl_verbs_keys_unregister(struct pl_verbs_peer *p)
 	struct pl_verbs_key *k, *tmp;
 
 	HASH_ITER(hh, p->keys, k, tmp) {
-		pl_verbs_mr_put(k->mr);
-		k->mr = NULL;
+		key_unregister(k);
 		k->refused = false;
 	}
 }

@@ -726,8 +726,8 @@ static bool entry_add(struct pl_verbs_peer *p,
 {
 	struct pl_verbs_out *o = out_find(p, e->key);
 
-	/* One that is in use stays what it is. */
-	if (o && p->in_use)
+	/* One that is in use stays what it is, but for more behind it. */
+	if (o && p->in_use && (e->addr != o->addr || e->len < o->len))
 		return true;
 	if (!o)
 		o = out_new(p, e->key);

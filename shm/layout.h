@@ -51,6 +51,13 @@
  * it falls behind by PL_REGION_LOG or more it sends everything. In a replica
  * the agent writes version (after the bytes) and state; the log is unused.
  *
+ * A region that grows has more segments, of data only, which follow the first
+ * one's file. `grown` is how many bytes of data it has by now, stored before
+ * the version with which they matter (in a replica, too: before version, by its
+ * place); a reader gets the missing segments from its agent, at most up to what
+ * was said when it opened the region. A replica grows when a reader asks, and
+ * `filled` says how much of it has come; up to there, version holds.
+ *
  * The agent's wish to be woken at a publish is in a segment of one page per
  * region that the agent writes and the owner reads: struct pl_region_watch.
  * The bell is the region's socket pair.
@@ -178,12 +185,14 @@ struct pl_region_range {
 };
 
 struct pl_region_seg {
-	/* line 0: constant */
+	/* line 0: constant, but for its end */
 	uint64_t magic;
 	uint32_t version_layout;
 	uint32_t log_entries;		/* PL_REGION_LOG */
-	uint64_t size;			/* bytes of data */
-	uint8_t pad0[40];
+	uint64_t size;			/* bytes of data of this segment */
+	uint8_t pad0[24];
+	_Atomic uint64_t grown;		/* bytes of data by now; 0: size */
+	_Atomic uint64_t filled;	/* replica: of them there; 0: size */
 	/* line 1 */
 	_Atomic uint64_t version;
 	_Atomic uint64_t state;		/* PL_STATE_OPEN, _CLOSED, _DEAD */
@@ -191,14 +200,19 @@ struct pl_region_seg {
 	struct pl_region_range log[PL_REGION_LOG];
 };
 _Static_assert(offsetof(struct pl_region_seg, size) == 16, "layout");
+_Static_assert(offsetof(struct pl_region_seg, grown) == 48, "layout");
+_Static_assert(offsetof(struct pl_region_seg, filled) == 56, "layout");
 _Static_assert(offsetof(struct pl_region_seg, version) == 64, "layout");
 _Static_assert(offsetof(struct pl_region_seg, state) == 72, "layout");
 _Static_assert(offsetof(struct pl_region_seg, log) == 128, "layout");
 _Static_assert(sizeof(struct pl_region_seg) <= PL_SEG_CTL_BYTES, "layout");
 
-/* What agents put after the data of a region: version and state. */
-#define PL_REGION_COUNTERS_OFF 64u
-#define PL_REGION_COUNTERS_BYTES 16u
+/* What agents put after the data of a region: grown to state, in this order. */
+#define PL_REGION_COUNTERS_OFF 48u
+#define PL_REGION_COUNTERS_BYTES 32u
+
+/* Segments of one region at most. */
+#define PL_REGION_PARTS 32
 
 /* Written by the agent, read by the region's owner. */
 struct pl_region_watch {

@@ -11,11 +11,13 @@
 
 #include "common/util.h"
 
-/* Of each type: its size in versions 1 (0: not there), 2 and 3. */
-#define SAME(t) { sizeof(t), sizeof(t), sizeof(t) }
-#define SINCE_2(t) { 0, sizeof(t), sizeof(t) }
-#define MORE_2(v1, t) { v1, sizeof(t), sizeof(t) }
-#define MORE_3(v1, v2, t) { v1, v2, sizeof(t) }
+/* Of each type: its size in versions 1 to 4; 0: it is not there. */
+#define SAME(t) { sizeof(t), sizeof(t), sizeof(t), sizeof(t) }
+#define SINCE_2(t) { 0, sizeof(t), sizeof(t), sizeof(t) }
+#define SINCE_4(t) { 0, 0, 0, sizeof(t) }
+#define MORE_2(v1, t) { v1, sizeof(t), sizeof(t), sizeof(t) }
+#define MORE_3(v1, v2, t) { v1, v2, sizeof(t), sizeof(t) }
+#define MORE_4(v1, v2, t) { v1, v2, v2, sizeof(t) }
 static const uint16_t sizes[PL_MSG_TYPES][PL_WIRE_VERSION] = {
 	[PL_MSG_ERROR] = SAME(struct pl_msg_error),
 	[PL_MSG_OK] = SAME(struct pl_msg_ok),
@@ -30,25 +32,32 @@ static const uint16_t sizes[PL_MSG_TYPES][PL_WIRE_VERSION] = {
 	[PL_MSG_ACCEPT] = SAME(struct pl_msg_accept),
 	[PL_MSG_REJECT] = SAME(struct pl_msg_ok),
 	[PL_MSG_LANE_CLOSE] = SAME(struct pl_msg_id),
-	[PL_MSG_REGION_CREATE] = MORE_2(PL_REGION_CREATE_V1_BYTES,
+	[PL_MSG_REGION_CREATE] = MORE_4(PL_REGION_CREATE_V1_BYTES,
+					PL_REGION_CREATE_V2_BYTES,
 					struct pl_msg_region_create),
-	[PL_MSG_REGION_CREATE_OK] = MORE_2(PL_REGION_V1_BYTES,
+	[PL_MSG_REGION_CREATE_OK] = MORE_4(PL_REGION_V1_BYTES,
+					   PL_REGION_V2_BYTES,
 					   struct pl_msg_region),
 	[PL_MSG_REGION_OPEN] = MORE_3(PL_REGION_OPEN_V1_BYTES,
 				      PL_REGION_OPEN_V2_BYTES,
 				      struct pl_msg_region_open),
-	[PL_MSG_REGION_OPEN_OK] = MORE_2(PL_REGION_V1_BYTES,
+	[PL_MSG_REGION_OPEN_OK] = MORE_4(PL_REGION_V1_BYTES, PL_REGION_V2_BYTES,
 					 struct pl_msg_region),
 	[PL_MSG_REGION_CLOSE] = SAME(struct pl_msg_id),
 	[PL_MSG_REGION_END] = SAME(struct pl_msg_id),
 	[PL_MSG_LANE_RESUME] = SINCE_2(struct pl_msg_lane_resume),
 	[PL_MSG_LANE_RESUMED] = SINCE_2(struct pl_msg_lane),
 	[PL_MSG_LANE_SHOW] = SINCE_2(struct pl_msg_lane_resume),
+	[PL_MSG_REGION_GROW] = SINCE_4(struct pl_msg_region_grow),
+	[PL_MSG_REGION_MORE] = SINCE_4(struct pl_msg_region_more),
+	[PL_MSG_REGION_MORE_OK] = SINCE_4(struct pl_msg_region_more_ok),
 };
 #undef SAME
 #undef SINCE_2
+#undef SINCE_4
 #undef MORE_2
 #undef MORE_3
+#undef MORE_4
 
 /* What a library may receive: descriptors of each type, -1: not that. */
 static int fds_of(unsigned int type)
@@ -61,6 +70,7 @@ static int fds_of(unsigned int type)
 		return 0;
 	case PL_MSG_LISTEN_OK:
 	case PL_MSG_REGION_OPEN_OK:
+	case PL_MSG_REGION_MORE_OK:
 		return 1;
 	case PL_MSG_CONNECT_OK:
 	case PL_MSG_INCOMING:

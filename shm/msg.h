@@ -26,6 +26,7 @@ struct pl_msg {
 		struct pl_msg_lane lane;
 		struct pl_msg_id id;
 		struct pl_msg_region region;
+		struct pl_msg_region_more_ok more_ok;
 		char bytes[PL_WIRE_MAX];
 	};
 	size_t len;

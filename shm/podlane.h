@@ -273,6 +273,32 @@ int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 		     struct pl_err *err);
 
 /*
+ * A region that may grow up to max_size bytes (size to 4 TiB), see
+ * pl_region_grow. Its memory is that of size at first; max_size costs address
+ * space only, in the owner and in each reader, and must be within what the pod
+ * may share at all (-EDQUOT). Otherwise as pl_region_create. Where PL_HUGE is
+ * given, what it grows by is in small pages.
+ */
+int pl_region_create_growing(struct pl_conn *conn, const char *name,
+			     size_t size, size_t max_size, uint32_t flags,
+			     struct pl_region **out, struct pl_err *err);
+
+/*
+ * Owner, the publishing thread: the region has size bytes from now on; what is
+ * new is zero, and nothing moves. Readers get it with the next version that is
+ * published: when pl_region_wait has returned for that, pl_region_size is at
+ * least this size, and pl_region_data is what it was. A region may grow 31
+ * times at least, in steps of any size, and never shrinks.
+ * 0, also when it has this size already. -EINVAL: it is smaller, or beyond
+ * max_size, or the region does not grow; -EDQUOT: beyond what the pod may share
+ * at present; -ENOMEM: there is no such memory; -ENOSPC: it has grown too
+ * often; -EPERM: it is another pod's, or came by fork; -EPROTO: the agent is of
+ * a release that can't. Then the region is as before. -ETIMEDOUT: the agent
+ * does not answer; try again.
+ */
+int pl_region_grow(struct pl_region *region, size_t size, struct pl_err *err);
+
+/*
  * Map another pod's region read-only, waiting for it to exist up to timeout_ms
  * (-1: for ever; 0: ask once, which takes up to a second when the other node
  * does not answer). -ENOENT: still not there; -EACCES; -EHOSTUNREACH: no node
@@ -290,6 +316,7 @@ void pl_region_close(struct pl_region *region);
 
 /* Writable in the owner, read-only (by the MMU) in readers. */
 void *pl_region_data(const struct pl_region *region);
+/* What can be read here; grows in pl_region_wait, if the region does. */
 size_t pl_region_size(const struct pl_region *region);
 
 /*
@@ -311,6 +338,11 @@ uint64_t pl_region_version(const struct pl_region *region);
  * not come (what is mapped stays readable until pl_region_close); -EPROTO: the
  * owner broke the rules. The end of the agent ends no wait, unless no other
  * comes.
+ * Of a region that grows, a version is there when what the region had grown by
+ * is there, too. -EDQUOT: it has grown beyond what this pod may have;
+ * -ENOMEM: there is no memory for it; -EPERM: it has grown since this process
+ * came about by fork. What was there before stays readable, and the next call
+ * tries again.
  */
 int pl_region_wait(struct pl_region *region, uint64_t version, int timeout_ms);
 
@@ -321,6 +353,7 @@ struct pl_region_info {
 	size_t size;
 	uint64_t version;
 	size_t huge_bytes;	/* owner: of it, in huge pages by PL_HUGE */
+	size_t max_size;	/* that it may grow to */
 };
 void pl_region_info(const struct pl_region *region,
 		    struct pl_region_info *info);

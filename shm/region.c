@@ -43,6 +43,9 @@ int pl_region_attach(const struct pl_region_parts *parts,
 		return pl_err_set(err, ENOMEM, "out of memory");
 	}
 	r->seg = p.seg;
+	r->size = p.seg.data_bytes;
+	r->max_size = p.msg && p.msg->max_size ? (size_t)p.msg->max_size :
+						 p.seg.data_bytes;
 	r->next = PL_SEG_NONE;
 	r->watch = p.watch;
 	r->bell = p.bell;
@@ -75,6 +78,7 @@ void pl_region_close(struct pl_region *region)
 		pl_futex_wake(version_word(region), 0);
 	}
 	pl_region_part(region);
+	pl_region_drop_parts(region);
 	pl_seg_close(&region->seg);
 	pl_seg_close(&region->next);
 	pl_seg_close(&region->watch);
@@ -89,7 +93,8 @@ void *pl_region_data(const struct pl_region *region)
 
 size_t pl_region_size(const struct pl_region *region)
 {
-	return region->seg.data_bytes;
+	/* Pairs with the release in pl_region_resize. */
+	return atomic_load_explicit(&region->size, memory_order_acquire);
 }
 
 uint64_t pl_region_version(const struct pl_region *region)
@@ -103,7 +108,8 @@ void pl_region_info(const struct pl_region *region,
 		    struct pl_region_info *info)
 {
 	*info = region->info;
-	info->size = region->seg.data_bytes;
+	info->size = pl_region_size(region);
+	info->max_size = region->max_size;
 	info->version = pl_region_version(region);
 	info->huge_bytes = region->seg.huge_bytes;
 }
@@ -128,14 +134,14 @@ static void ring_watch(struct pl_region *r)
 int pl_region_publish(struct pl_region *region, size_t offset, size_t len,
 		      uint64_t *version)
 {
+	const size_t size = pl_region_size(region);
 	struct pl_region_seg *s = seg_of(region);
 	struct pl_region_range *range;
 	uint64_t v;
 
 	if (!region->is_owner)
 		return -EPERM;
-	if (offset > region->seg.data_bytes ||
-	    len > region->seg.data_bytes - offset)
+	if (offset > size || len > size - offset)
 		return -EINVAL;
 	/* Ours alone; a child of fork may have moved it. */
 	v = atomic_load_explicit(&s->version, memory_order_relaxed);
@@ -162,7 +168,7 @@ int pl_region_publish(struct pl_region *region, size_t offset, size_t len,
  * 1: version is there. 0: not yet, and *now is what is there. -ECONNRESET: it
  * will not come.
  */
-static int look(struct pl_region *r, uint64_t version, uint64_t *now)
+static int look_at(struct pl_region *r, uint64_t version, uint64_t *now)
 {
 	/* Acquire: what another thread saw before can't be gone for us. */
 	uint64_t seen = atomic_load_explicit(&r->seen, memory_order_acquire);
@@ -188,6 +194,20 @@ static int look(struct pl_region *r, uint64_t version, uint64_t *now)
 	if (v >= version)
 		return 1;
 	return ended || state != PL_STATE_OPEN ? -ECONNRESET : 0;
+}
+
+/* The same, with what the region has grown by. */
+static int look(struct pl_region *r, uint64_t version, uint64_t *now)
+{
+	int rc = look_at(r, version, now);
+
+	if (rc != 1 || !pl_region_is_behind(r))
+		return rc;
+	rc = pl_region_catch_up(r);
+	if (rc == 0)
+		return 1;
+	/* When its owner has gone, what is not here will not come. */
+	return rc == -EAGAIN ? look_at(r, UINT64_MAX, now) : rc;
 }
 
 static int spin(struct pl_region *r, uint64_t version, uint64_t end_ns)

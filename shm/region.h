@@ -14,6 +14,8 @@
  * owner that died: the agent tells (REGION_END). An agent that dies ends no
  * region; region_resume.c says how it goes on with the next one.
  *
+ * A region that grows: grow.c.
+ *
  * Of the segment only version and state are believed, within limits: a version
  * that goes back is a broken rule (-EPROTO for ever), whatever else the owner
  * does changes the bytes that it owns anyway.
@@ -33,7 +35,9 @@
 #include "shm/spin.h"
 
 struct pl_region {
-	struct pl_seg seg;
+	struct pl_seg seg;		/* grows with objs_lock held */
+	size_t max_size;
+	_Atomic size_t size;		/* of data that can be used */
 	bool is_owner;
 	pid_t pid;			/* not that of a child of fork */
 	struct pl_conn_obj obj;
@@ -44,11 +48,17 @@ struct pl_region {
 	uint8_t uid[PL_WIRE_UID];	/* 0: another agent can't know it */
 	uint32_t flags;			/* owner: PL_ALLOW_ANY */
 	/* The next agent's replica, until it has what this one has. */
-	struct pl_seg next;
+	struct pl_seg next;		/* with objs_lock */
 	bool next_ended;
 	/* Owner. */
 	struct pl_seg watch;		/* the agent's page, or none */
 	int bell;			/* -1: none */
+	struct pl_region_part {
+		int fd;
+		size_t offset, bytes;
+	} parts[PL_REGION_PARTS - 1];	/* that it has grown by */
+	unsigned int n_parts;		/* with objs_lock */
+	bool is_unsaid;			/* the last one, to the agent */
 	/* Readers, any thread. */
 	_Atomic uint64_t seen;		/* no thread saw a later version */
 	_Atomic int error;		/* -EPROTO */
@@ -75,6 +85,31 @@ int pl_region_attach(const struct pl_region_parts *parts,
 
 /* No more will come. */
 void pl_region_ended(struct pl_region *r);
+
+/* --- region_grow.c -------------------------------------------------------- */
+
+/* A reader: has it grown beyond what is mapped? For after version was read. */
+static inline bool pl_region_is_behind(const struct pl_region *r)
+{
+	const struct pl_region_seg *h = r->seg.base;
+
+	/* Pairs with the release in pl_region_grow, or the agent's. */
+	return !r->is_owner &&
+	       atomic_load_explicit(&h->grown, memory_order_acquire) >
+		       atomic_load_explicit(&r->size, memory_order_acquire);
+}
+
+/* Map what it has grown by. -EAGAIN: it is not there yet. */
+int pl_region_catch_up(struct pl_region *r);
+
+/* What of `size` is usable of the segments that are mapped. With objs_lock. */
+void pl_region_resize(struct pl_region *r);
+
+/* Show the agent of this moment what the region has grown by. */
+int pl_region_show_parts(struct pl_region *r);
+
+/* The descriptors of its parts. */
+void pl_region_drop_parts(struct pl_region *r);
 
 /* --- region_open.c -------------------------------------------------------- */
 

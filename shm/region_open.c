@@ -1,5 +1,6 @@
 /* shm/region_open.c - asking the agent for regions */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -55,7 +56,8 @@ int pl_region_ask_create(struct pl_conn *conn, bool again,
 	if (!pl_msg_is_socket(fds[1], SOCK_STREAM))
 		rc = pl_err_set(err, EPROTO, "the region's bell is no Unix "
 				"stream socket");
-	else if (ok->size != req->size)
+	else if (ok->size != req->size || (ok->max_size != req->max_size &&
+					   conn->version >= 4))
 		rc = pl_err_set(err, EPROTO, "the agent took the region with "
 				"another size");
 	if (rc == 0)
@@ -78,11 +80,23 @@ static void make_huge(struct pl_seg *s, struct pl_err *err)
 		   "no more, or none at all", s->huge_bytes >> 20, file >> 20);
 }
 
+/* So much address space may be taken in each reader. */
+#define GROW_MAX (UINT64_C(1) << 42)
+
 int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 		     uint32_t flags, struct pl_region **out,
 		     struct pl_err *err)
 {
+	return pl_region_create_growing(conn, name, size, size, flags, out,
+					err);
+}
+
+int pl_region_create_growing(struct pl_conn *conn, const char *name,
+			     size_t size, size_t max_size, uint32_t flags,
+			     struct pl_region **out, struct pl_err *err)
+{
 	struct pl_msg_region_create req = { .size = size,
+					    .max_size = max_size,
 					    .flags = flags & ~PL_HUGE };
 	struct pl_msg_region ok;
 	struct pl_region_info info;
@@ -98,10 +112,15 @@ int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 
 	if (rc == 0 && (flags & ~(PL_ALLOW_ANY | PL_HUGE)))
 		rc = pl_err_set(err, EINVAL, "unknown flags %#x", flags);
+	if (rc == 0 && (max_size < size ||
+			(max_size > size && max_size > GROW_MAX)))
+		rc = pl_err_set(err, EINVAL, "a region of %zu bytes may grow "
+				"to %zu to %" PRIu64 " bytes, not to %zu", size,
+				size, GROW_MAX, max_size);
 	if (rc == 0)
 		rc = pl_uid_draw(req.uid, err);
 	if (rc == 0)
-		rc = pl_seg_region_create(size, &parts.seg, err);
+		rc = pl_seg_region_create_max(size, max_size, &parts.seg, err);
 	if (rc < 0)
 		return rc;
 	if (flags & PL_HUGE)
@@ -111,6 +130,8 @@ int pl_region_create(struct pl_conn *conn, const char *name, size_t size,
 	if (rc < 0)
 		goto fail;
 	parts.bell = fds[1];
+	/* Agents of before version 4 do not say it. */
+	ok.max_size = max_size;
 	info_set(&info, req.name, &ok);
 	rc = pl_seg_watch_open(fds[0], &parts.watch, err);
 	if (rc == 0)
@@ -160,11 +181,16 @@ static int open_once(struct pl_conn *conn, struct pl_msg_region_open *req,
 	if (rc < 0)
 		return rc;
 	info_set(&info, req->name, &ok);
-	rc = pl_seg_region_open(fd, ok.size, &parts.seg, err);
+	if (ok.max_size < ok.size)
+		ok.max_size = ok.size;
+	rc = pl_seg_region_open_max(fd, ok.size, ok.max_size, &parts.seg, err);
 	if (rc == 0)
 		rc = pl_region_attach(&parts, out, err);
 	if (rc < 0)
 		pl_conn_tell(conn, PL_MSG_REGION_CLOSE, ok.id, parts.epoch);
+	/* What it had grown by before; else pl_region_wait says why not. */
+	else if (pl_region_is_behind(*out) && pl_region_catch_up(*out) < 0)
+		return 0;
 	return rc;
 }
 

@@ -71,6 +71,7 @@ static void id_set(struct pl_region *r, uint64_t id, uint32_t epoch)
 static int create_again(struct pl_region *r)
 {
 	struct pl_msg_region_create req = { .size = r->seg.data_bytes,
+					    .max_size = r->max_size,
 					    .flags = r->flags };
 	struct pl_msg_region ok;
 	uint32_t epoch;
@@ -95,6 +96,14 @@ static int create_again(struct pl_region *r)
 	return rc;
 }
 
+/* Parts may have to be tried again when the region is there. */
+static int show_own(struct pl_region *r)
+{
+	int rc = r->id_epoch == r->obj.conn->epoch ? 0 : create_again(r);
+
+	return rc < 0 ? rc : pl_region_show_parts(r);
+}
+
 /* --- readers -------------------------------------------------------------- */
 
 static bool same_file(int a, int b)
@@ -109,6 +118,7 @@ static bool same_file(int a, int b)
 static int open_again(struct pl_region *r)
 {
 	struct pl_msg_region_open req = { .timeout_ms = -1 };
+	struct pl_seg next = PL_SEG_NONE;
 	struct pl_msg_region ok;
 	bool is_local;
 	uint32_t epoch;
@@ -123,18 +133,21 @@ static int open_again(struct pl_region *r)
 	if (rc < 0)
 		return rc == -ENOENT ? -EAGAIN : rc;
 	is_local = !strcmp(ok.path, "shm");
-	if (ok.size != r->seg.data_bytes ||
+	if (ok.size < r->seg.data_bytes ||
 	    is_local != !strcmp(r->info.path, "shm") ||
 	    (is_local && !same_file(fd, r->seg.fd)))
 		rc = -ESTALE;
 	if (rc == 0 && !is_local)
-		rc = pl_seg_region_open(fd, ok.size, &r->next, NULL);
+		rc = pl_seg_region_open(fd, ok.size, &next, NULL);
 	else
 		pl_close_fd(&fd);
 	if (rc < 0) {
 		pl_conn_tell(r->obj.conn, PL_MSG_REGION_CLOSE, ok.id, epoch);
 		return rc;
 	}
+	pthread_mutex_lock(&r->obj.conn->objs_lock);
+	r->next = next;
+	pthread_mutex_unlock(&r->obj.conn->objs_lock);
 	id_set(r, ok.id, epoch);
 	return is_local ? 0 : -EINPROGRESS;
 }
@@ -150,10 +163,14 @@ static int follow(struct pl_region *r)
 	pthread_mutex_unlock(&r->obj.conn->objs_lock);
 	if (version_of(&r->next) < version_of(&r->seg))
 		return ended ? -ESTALE : -EINPROGRESS;
-	rc = pl_seg_region_replace(&r->seg, pl_take_fd(&r->next.fd), NULL);
-	if (rc < 0)
-		return rc;
 	pthread_mutex_lock(&r->obj.conn->objs_lock);
+	rc = pl_seg_region_replace(&r->seg, pl_take_fd(&r->next.fd),
+				   r->next.data_bytes, NULL);
+	if (rc < 0) {
+		pthread_mutex_unlock(&r->obj.conn->objs_lock);
+		return rc;
+	}
+	pl_region_resize(r);
 	pl_seg_close(&r->next);
 	ended = r->next_ended;
 	r->next_ended = false;
@@ -169,7 +186,7 @@ static int on_resume(struct pl_conn_obj *o)
 	int rc = 0;
 
 	if (r->is_owner)
-		return create_again(r);
+		return show_own(r);
 	if (is_over(r))
 		return 0;
 	if (!r->next.base)

@@ -101,17 +101,12 @@ static int map_err(size_t bytes, struct pl_err *err)
 	return pl_err_sys(err, "cannot map %zu bytes of shared memory", bytes);
 }
 
-/*
- * Address space for a mapping of so many bytes, aligned as huge pages want it
- * if they could fill a part of it; NULL: any will do.
- */
+/* Address space for so many bytes, aligned as huge pages want it. */
 static void *place_for(size_t bytes)
 {
 	size_t extra;
 	char *all, *at;
 
-	if (bytes < PL_SEG_HUGE)
-		return NULL;
 	all = mmap(NULL, bytes + PL_SEG_HUGE, PROT_NONE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (all == MAP_FAILED)
@@ -125,16 +120,23 @@ static void *place_for(size_t bytes)
 	return at;
 }
 
-/* Control block and data; a ring's data once more behind it. */
+/*
+ * Control block and data; a ring's data once more behind it, or (room) address
+ * space in which more is mapped later.
+ */
 static int map_segment(struct pl_seg *s, int prot, size_t data_bytes, bool ring,
-		       struct pl_err *err)
+		       size_t room, struct pl_err *err)
 {
 	size_t once = pl_seg_file_bytes(data_bytes);
-	size_t all = once + (ring ? data_bytes : 0);
-	void *place = place_for(all);
-	char *base = mmap(place, all, prot, MAP_SHARED |
-			  (place ? MAP_FIXED : 0), s->fd, 0);
+	size_t all = PL_MAX(once + (ring ? data_bytes : 0), room);
+	void *place = all >= PL_SEG_HUGE ? place_for(all) : NULL;
+	char *base;
 
+	/* Without room any place will do. */
+	if (!place && room > once)
+		return map_err(all, err);
+	base = mmap(place, room > once ? once : all, prot, MAP_SHARED |
+		    (place ? MAP_FIXED : 0), s->fd, 0);
 	if (base == MAP_FAILED) {
 		int rc = map_err(all, err);
 
@@ -153,6 +155,7 @@ static int map_segment(struct pl_seg *s, int prot, size_t data_bytes, bool ring,
 	s->base = base;
 	s->map_bytes = all;
 	s->data_bytes = data_bytes;
+	s->end_bytes = once - PL_SEG_CTL_BYTES;
 	return 0;
 }
 
@@ -199,7 +202,7 @@ static int seal(int fd, struct pl_err *err)
 }
 
 /* Mapped and reserved, header and seals still missing. */
-static int create(const char *name, size_t data_bytes, bool ring,
+static int create(const char *name, size_t data_bytes, bool ring, size_t room,
 		  struct pl_seg *out, struct pl_err *err)
 {
 	uint64_t bytes = pl_seg_file_bytes(data_bytes);
@@ -210,7 +213,8 @@ static int create(const char *name, size_t data_bytes, bool ring,
 		return rc;
 	s.fd = rc;
 	/* Mapped first: a limit on address space (ulimit -v) costs nothing. */
-	rc = map_segment(&s, PROT_READ | PROT_WRITE, data_bytes, ring, err);
+	rc = map_segment(&s, PROT_READ | PROT_WRITE, data_bytes, ring, room,
+			 err);
 	if (rc == 0)
 		rc = reserve(s.fd, bytes, err);
 	if (rc < 0)
@@ -326,7 +330,7 @@ int pl_seg_lane_create(uint32_t ring_bytes, struct pl_seg *out,
 
 	if (!pl_ring_bytes_valid(ring_bytes))
 		return ring_bytes_err(ring_bytes, EINVAL, err);
-	rc = create("podlane-lane", ring_bytes, true, &s, err);
+	rc = create("podlane-lane", ring_bytes, true, 0, &s, err);
 	if (rc < 0)
 		return rc;
 	h = s.base;
@@ -337,7 +341,16 @@ int pl_seg_lane_create(uint32_t ring_bytes, struct pl_seg *out,
 	return sealed(&s, out, err);
 }
 
-int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err)
+/* Address space for a region that may grow so far; 0: no more than it has. */
+static size_t room_for(size_t size, size_t max)
+{
+	/* More than a page, so that whoever may grow has a place of its own. */
+	return pl_seg_round(max) > pl_seg_round(size) ?
+		       PL_MAX((size_t)pl_seg_file_bytes(max), PL_SEG_HUGE) : 0;
+}
+
+int pl_seg_region_create_max(size_t size, size_t max, struct pl_seg *out,
+			     struct pl_err *err)
 {
 	struct pl_region_seg *h;
 	struct pl_seg s;
@@ -346,7 +359,8 @@ int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err)
 	if (size == 0 || size > REGION_MAX)
 		return pl_err_set(err, EINVAL, "a region of %zu bytes: it must "
 				  "have 1 to %" PRIu64, size, REGION_MAX);
-	rc = create("podlane-region", size, false, &s, err);
+	rc = create("podlane-region", size, false, room_for(size, max), &s,
+		    err);
 	if (rc < 0)
 		return rc;
 	h = s.base;
@@ -355,6 +369,11 @@ int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err)
 	h->log_entries = PL_REGION_LOG;
 	h->size = size;
 	return sealed(&s, out, err);
+}
+
+int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err)
+{
+	return pl_seg_region_create_max(size, size, out, err);
 }
 
 /* Its one page is smaller than a segment's, and is the agent's own. */
@@ -383,12 +402,12 @@ int pl_seg_watch_create(struct pl_seg *out, struct pl_err *err)
 
 /* Takes fd; rc is what its check said. */
 static int open_checked(int fd, int rc, size_t data_bytes, bool ring,
-			struct pl_seg *out, struct pl_err *err)
+			size_t room, struct pl_seg *out, struct pl_err *err)
 {
 	struct pl_seg s = { .fd = fd };
 
 	if (rc == 0)
-		rc = map_segment(&s, PROT_READ, data_bytes, ring, err);
+		rc = map_segment(&s, PROT_READ, data_bytes, ring, room, err);
 	if (rc < 0)
 		pl_seg_close(&s);
 	else
@@ -401,15 +420,85 @@ int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
 {
 	int rc = pl_seg_lane_check(fd, ring_bytes, err);
 
-	return open_checked(fd, rc, ring_bytes, true, out, err);
+	return open_checked(fd, rc, ring_bytes, true, 0, out, err);
+}
+
+int pl_seg_region_open_max(int fd, size_t size, size_t max, struct pl_seg *out,
+			   struct pl_err *err)
+{
+	int rc = pl_seg_region_check(fd, size, err);
+
+	return open_checked(fd, rc, size, false, room_for(size, max), out, err);
 }
 
 int pl_seg_region_open(int fd, size_t size, struct pl_seg *out,
 		       struct pl_err *err)
 {
-	int rc = pl_seg_region_check(fd, size, err);
+	return pl_seg_region_open_max(fd, size, size, out, err);
+}
 
-	return open_checked(fd, rc, size, false, out, err);
+/* --- parts ---------------------------------------------------------------- */
+
+static char *part_place(const struct pl_seg *s)
+{
+	return (char *)pl_seg_data(s) + s->end_bytes;
+}
+
+static int part_map(struct pl_seg *s, int prot, int fd, size_t bytes,
+		    struct pl_err *err)
+{
+	if (bytes == 0 || bytes % PL_SEG_CTL_BYTES ||
+	    bytes > pl_seg_room(s) - s->end_bytes)
+		return pl_err_set(err, EPROTO, "a region of %zu bytes can't "
+				  "have %zu more", s->end_bytes, bytes);
+	if (mmap(part_place(s), bytes, prot, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	    MAP_FAILED)
+		return map_err(bytes, err);
+	s->end_bytes += bytes;
+	return 0;
+}
+
+void pl_seg_part_undo(struct pl_seg *s, size_t bytes)
+{
+	s->end_bytes -= bytes;
+	/* Its address space stays taken; a failure leaves the part there. */
+	if (mmap(part_place(s), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS |
+		 MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return;
+}
+
+int pl_seg_part_create(struct pl_seg *s, size_t bytes, int *fd,
+		       struct pl_err *err)
+{
+	pl_auto_fd part = memfd_open("podlane-region", bytes, err);
+	int rc;
+
+	if (part < 0)
+		return part;
+	rc = part_map(s, PROT_READ | PROT_WRITE, part, bytes, err);
+	if (rc < 0)
+		return rc;
+	rc = reserve(part, bytes, err);
+	if (rc == 0)
+		rc = seal(part, err);
+	if (rc < 0)
+		pl_seg_part_undo(s, bytes);
+	else
+		*fd = pl_take_fd(&part);
+	return rc;
+}
+
+int pl_seg_part_check(int fd, size_t bytes, struct pl_err *err)
+{
+	return check_file(fd, bytes, err);
+}
+
+int pl_seg_part_open(struct pl_seg *s, int fd, size_t bytes,
+		     struct pl_err *err)
+{
+	int rc = pl_seg_part_check(fd, bytes, err);
+
+	return rc < 0 ? rc : part_map(s, PROT_READ, fd, bytes, err);
 }
 
 int pl_seg_watch_open(int fd, struct pl_seg *out, struct pl_err *err)
@@ -473,12 +562,22 @@ int pl_seg_lane_replace(struct pl_seg *s, int fd, struct pl_err *err)
 	return replaced(s, fd, rc);
 }
 
-int pl_seg_region_replace(struct pl_seg *s, int fd, struct pl_err *err)
+int pl_seg_region_replace(struct pl_seg *s, int fd, size_t size,
+			  struct pl_err *err)
 {
-	int rc = pl_seg_region_check(fd, s->data_bytes, err);
+	const size_t all = pl_seg_file_bytes(size);
+	int rc = pl_seg_region_check(fd, size, err);
 
+	if (rc == 0 && (all > s->map_bytes ||
+			all < PL_SEG_CTL_BYTES + s->end_bytes))
+		rc = pl_err_set(err, EPROTO, "%zu bytes can't take the place "
+				"of a region with %zu", size, s->end_bytes);
 	if (rc == 0)
-		rc = map_over(s->base, s->map_bytes, fd, 0, err);
+		rc = map_over(s->base, all, fd, 0, err);
+	if (rc == 0) {
+		s->data_bytes = size;
+		s->end_bytes = all - PL_SEG_CTL_BYTES;
+	}
 	return replaced(s, fd, rc);
 }
 

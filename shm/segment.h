@@ -19,6 +19,10 @@
  * stretch of at most ring_bytes is contiguous wherever it starts. Sizes in the
  * file are multiples of PL_SEG_CTL_BYTES, which every page size divides.
  *
+ * A region that may grow is mapped at the start of as much address space as it
+ * may ever need; parts, segments without a control block, follow there, each
+ * sealed and checked as all segments are. So its data never moves.
+ *
  * A mapping outlives its descriptor, and a child of fork has it too.
  *
  * Huge pages are the kernel's transparent ones: memory that is there already is
@@ -41,6 +45,7 @@ struct pl_seg {
 	void *base;		/* control block; NULL: no mapping */
 	size_t map_bytes;	/* of address space, owned; 0: borrowed */
 	size_t data_bytes;	/* of the ring or the region */
+	size_t end_bytes;	/* region: of data that is mapped, with parts */
 	size_t huge_bytes;	/* of the file, by pl_seg_huge */
 };
 
@@ -85,10 +90,41 @@ int pl_seg_region_check(int fd, size_t size, struct pl_err *err);
 int pl_seg_lane_open(int fd, uint32_t ring_bytes, struct pl_seg *out,
 		     struct pl_err *err);
 
-/* The same for a region of size bytes of data. */
+/* The same for a region of size bytes of data, which may grow to max. */
+int pl_seg_region_create_max(size_t size, size_t max, struct pl_seg *out,
+			     struct pl_err *err);
+int pl_seg_region_open_max(int fd, size_t size, size_t max, struct pl_seg *out,
+			   struct pl_err *err);
+/* One that does not grow. */
 int pl_seg_region_create(size_t size, struct pl_seg *out, struct pl_err *err);
 int pl_seg_region_open(int fd, size_t size, struct pl_seg *out,
 		       struct pl_err *err);
+
+/* So many bytes of data end where a part can begin: at a multiple. */
+static inline size_t pl_seg_round(size_t data_bytes)
+{
+	return (size_t)pl_seg_file_bytes(data_bytes) - PL_SEG_CTL_BYTES;
+}
+
+/* How many bytes of data there is address space for. */
+static inline size_t pl_seg_room(const struct pl_seg *s)
+{
+	return s->map_bytes - PL_SEG_CTL_BYTES;
+}
+
+/*
+ * One more part of a region, writable, at its end. bytes: a multiple of
+ * PL_SEG_CTL_BYTES that there is address space for. *fd: to be handed out.
+ */
+int pl_seg_part_create(struct pl_seg *s, size_t bytes, int *fd,
+		       struct pl_err *err);
+/* Take the last part back. */
+void pl_seg_part_undo(struct pl_seg *s, size_t bytes);
+/* Is it what pl_seg_part_open would map? -EPROTO. */
+int pl_seg_part_check(int fd, size_t bytes, struct pl_err *err);
+/* Check and map a part of somebody else; fd stays the caller's. */
+int pl_seg_part_open(struct pl_seg *s, int fd, size_t bytes,
+		     struct pl_err *err);
 
 /*
  * Move up to `bytes` of a segment that was made here into huge pages, from *at
@@ -109,8 +145,13 @@ int pl_seg_watch_open(int fd, struct pl_seg *out, struct pl_err *err);
  * fd, always. On failure s is as before, as far as it is read.
  */
 int pl_seg_lane_replace(struct pl_seg *s, int fd, struct pl_err *err);
-/* The same for a region, whose data must not be older, and a watch page. */
-int pl_seg_region_replace(struct pl_seg *s, int fd, struct pl_err *err);
+/*
+ * The same for a region, parts included: data must not be older, and size not
+ * less than what is mapped.
+ */
+int pl_seg_region_replace(struct pl_seg *s, int fd, size_t size,
+			  struct pl_err *err);
+/* And for a watch page. */
 int pl_seg_watch_replace(struct pl_seg *s, int fd, struct pl_err *err);
 
 /* Close the descriptor and keep the mapping. */

@@ -1,5 +1,5 @@
 /*
- * shm/wire.h - messages between a pod's library and its agent, version 3
+ * shm/wire.h - messages between a pod's library and its agent, version 4
  *
  * Theory of operation
  *
@@ -22,7 +22,9 @@
  *                  -> LANE_RESUMED  fds: fresh replica, doorbell
  *   LANE_SHOW      fds: own segment -> OK
  *   REGION_CREATE  fds: segment -> REGION_CREATE_OK  fds: watch segment, bell
+ *   REGION_GROW    fds: one more segment -> OK
  *   REGION_OPEN    -> REGION_OPEN_OK  fds: segment (or this node's replica)
+ *   REGION_MORE    -> REGION_MORE_OK  fds: the segment behind those
  *   LANE_CLOSE, REGION_CLOSE -> OK
  *   any            -> ERROR
  *
@@ -55,7 +57,15 @@
  * adds types. Version 1 has no uid, no LANE_RESUME, no LANE_SHOW and no EAGAIN:
  * such a pod's lanes to other nodes end with the agent. Version 2 cuts names of
  * nodes to 63 bytes, and its REGION_OPEN can't say how long the program wants
- * to wait.
+ * to wait. Versions before 4 know nothing of regions that grow: a reader has
+ * what there was at first.
+ *
+ * Regions that grow. More memory of a region is a segment more, without a
+ * control block, for the data from an offset on: the owner shows it by
+ * REGION_GROW, and then says in its first segment how far the region has grown.
+ * A reader that finds more there than it has asks for the segment at the offset
+ * where its own end (REGION_MORE). Both may be repeated; uid says of which
+ * region an id is, as another agent gives out other ids.
  *
  * Every field from the other side is checked before use: lengths, NUL
  * termination, enumerations, the number of descriptors, seals and sizes.
@@ -68,7 +78,7 @@
 
 #define PL_WIRE_SOCKET "podlane"	/* abstract: sun_path = "\0podlane" */
 #define PL_WIRE_MAGIC 0x31574c50u	/* "PLW1" */
-#define PL_WIRE_VERSION 3u
+#define PL_WIRE_VERSION 4u
 #define PL_WIRE_VERSION_MIN 1u
 #define PL_WIRE_NAME 64
 #define PL_WIRE_NODE 256
@@ -100,6 +110,9 @@ enum pl_msg_type {
 	PL_MSG_LANE_RESUME,
 	PL_MSG_LANE_RESUMED,
 	PL_MSG_LANE_SHOW,
+	PL_MSG_REGION_GROW,
+	PL_MSG_REGION_MORE,
+	PL_MSG_REGION_MORE_OK,
 	PL_MSG_TYPES,
 };
 
@@ -233,11 +246,25 @@ struct pl_msg_region_create {
 	char name[PL_WIRE_NAME];
 	/* version 2 */
 	uint8_t uid[PL_WIRE_UID];	/* all 0: the agent draws one */
+	/* version 4 */
+	uint64_t max_size;		/* that it may grow to; 0: size */
 };
 #define PL_REGION_CREATE_V1_BYTES 96u
 _Static_assert(offsetof(struct pl_msg_region_create, uid) ==
 	       PL_REGION_CREATE_V1_BYTES, "layout");
-_Static_assert(sizeof(struct pl_msg_region_create) == 112, "layout");
+#define PL_REGION_CREATE_V2_BYTES 112u
+_Static_assert(offsetof(struct pl_msg_region_create, max_size) ==
+	       PL_REGION_CREATE_V2_BYTES, "layout");
+_Static_assert(sizeof(struct pl_msg_region_create) == 120, "layout");
+
+struct pl_msg_region_grow {
+	struct pl_msg_hdr h;
+	uint64_t offset;		/* of the data in the region */
+	uint64_t bytes;			/* of the segment that comes along */
+	char name[PL_WIRE_NAME];
+	uint8_t uid[PL_WIRE_UID];
+};
+_Static_assert(sizeof(struct pl_msg_region_grow) == 112, "layout");
 
 struct pl_msg_region_open {
 	struct pl_msg_hdr h;
@@ -266,10 +293,30 @@ struct pl_msg_region {
 	char owner[PL_WIRE_ADDR];
 	/* version 2 */
 	uint8_t uid[PL_WIRE_UID];
+	/* version 4 */
+	uint64_t max_size;		/* that it may grow to; 0: size */
 };
 #define PL_REGION_V1_BYTES 96u
 _Static_assert(offsetof(struct pl_msg_region, uid) == PL_REGION_V1_BYTES,
 	       "layout");
-_Static_assert(sizeof(struct pl_msg_region) == 112, "layout");
+#define PL_REGION_V2_BYTES 112u
+_Static_assert(offsetof(struct pl_msg_region, max_size) == PL_REGION_V2_BYTES,
+	       "layout");
+_Static_assert(sizeof(struct pl_msg_region) == 120, "layout");
+
+struct pl_msg_region_more {
+	struct pl_msg_hdr h;
+	uint64_t id;			/* of the opening */
+	uint64_t offset;		/* where what the reader has ends */
+	uint8_t uid[PL_WIRE_UID];
+};
+_Static_assert(sizeof(struct pl_msg_region_more) == 48, "layout");
+
+struct pl_msg_region_more_ok {
+	struct pl_msg_hdr h;
+	uint64_t offset;		/* as it was asked for */
+	uint64_t bytes;			/* of the segment */
+};
+_Static_assert(sizeof(struct pl_msg_region_more_ok) == 32, "layout");
 
 #endif

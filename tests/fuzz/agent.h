@@ -259,9 +259,23 @@ static inline void fuzz_sense(void *msg, uint8_t type, uint8_t how)
 		break;
 	case PL_MSG_REGION_CREATE:
 		create->size = REGION_BYTES;
+		create->max_size = how & 8 ? 4 * REGION_BYTES : 0;
 		if (!(how & 0x20))
 			fuzz_uid(create->uid, 0);
 		name = create->name;
+		break;
+	case PL_MSG_REGION_GROW:
+		((struct pl_msg_region_grow *)msg)->offset =
+			pl_seg_round(REGION_BYTES);
+		((struct pl_msg_region_grow *)msg)->bytes = PL_SEG_CTL_BYTES;
+		fuzz_uid(((struct pl_msg_region_grow *)msg)->uid, 0);
+		name = ((struct pl_msg_region_grow *)msg)->name;
+		break;
+	case PL_MSG_REGION_MORE:
+		((struct pl_msg_region_more *)msg)->id = 1 + (how & 7);
+		((struct pl_msg_region_more *)msg)->offset =
+			pl_seg_round(REGION_BYTES);
+		fuzz_uid(((struct pl_msg_region_more *)msg)->uid, 0);
 		break;
 	case PL_MSG_REGION_OPEN:
 		name = ((struct pl_msg_region_open *)msg)->name;

@@ -106,6 +106,17 @@ static int fake_expose(struct pl_carrier_peer *p, int fd, void *map, size_t len,
 	return -ENOMEM;
 }
 
+static int fake_extend(struct pl_carrier_peer *p, uint64_t key, int fd,
+		       size_t len)
+{
+	(void)p;
+	(void)fd;
+	HOLDS(key >= 1 && key <= KEYS_MAX && fake.keys[key - 1].map);
+	HOLDS(len > fake.keys[key - 1].len);
+	fake.keys[key - 1].len = len;
+	return 0;
+}
+
 static void fake_revoke(struct pl_carrier_peer *p, uint64_t key)
 {
 	(void)p;
@@ -187,6 +198,7 @@ const struct pl_carrier_ops pl_carrier_tcp = {
 	.peer_get = fake_peer_get,
 	.peer_forget = fake_peer_forget,
 	.expose = fake_expose,
+	.extend = fake_extend,
 	.revoke = fake_revoke,
 	.source = fake_source,
 	.source_end = fake_source_end,
@@ -230,6 +242,7 @@ static const uint16_t sizes[PL_PEER_TYPES] = {
 	[PL_PEER_REGION_UNSUB] = sizeof(struct pl_peer_hdr),
 	[PL_PEER_REGION_END] = sizeof(struct pl_peer_region_end),
 	[PL_PEER_REGION_LATER] = sizeof(struct pl_peer_hdr),
+	[PL_PEER_REGION_MORE] = sizeof(struct pl_peer_region_more),
 };
 
 static const struct pl_peer_addr here = { .family = 4,
@@ -279,10 +292,16 @@ static void sense(void *msg, uint16_t type, uint8_t how)
 			break;
 		fuzz_uid(sub->uid, 0);
 		sub->key = 1;
+		sub->room = sub->filled = pl_seg_round(REGION_BYTES);
+		break;
+	case PL_PEER_REGION_MORE:
+		((struct pl_peer_region_more *)msg)->room =
+			pl_seg_round(REGION_BYTES) << (how & 1);
 		break;
 	case PL_PEER_REGION_FOUND:
 		fuzz_uid(found->uid, 0);
 		found->size = REGION_BYTES;
+		found->max_size = how & 8 ? 4 * REGION_BYTES : REGION_BYTES;
 		break;
 	}
 }

@@ -184,6 +184,13 @@ version 5: sum 2497500" run a pl_region_wait "$at" table
 		run a region_read read "$at" words 3
 	release
 	check "$path: region_read ends" ends write
+	held "$pod" grow "$EX/pl_region_grow" lines 1000000
+	check "$path: pl_region_grow begins" soon grow "growing lines"
+	seq 30000 99999 >&5
+	release
+	check "$path: pl_region_grow grows" ends grow
+	check "$path: pl_region_grow, 420000 bytes" soon grow \
+		"420000 bytes in a region of 524288"
 }
 for pod in b c; do
 	path=shm

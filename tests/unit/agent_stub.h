@@ -133,7 +133,7 @@ static inline void stub_region(struct stub *s, struct stub_answer *a,
 {
 	stub_head(a, type, sizeof(a->region), seq);
 	a->region.id = STUB_ID;
-	a->region.size = STUB_REGION;
+	a->region.size = a->region.max_size = STUB_REGION;
 	memcpy(a->region.path, "shm", 4);
 	memcpy(a->region.owner, "10.1.2.3", 9);
 	if (type == PL_MSG_REGION_CREATE_OK) {

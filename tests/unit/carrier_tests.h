@@ -330,6 +330,34 @@ static void revoke_stops_puts(void **state)
 	memory_fini(&other);
 }
 
+/* The second half of the memory is there later, with puts under way. */
+static void extends(void **state)
+{
+	struct pair *p = *state;
+
+	pair_up(p);
+	memory_init(&p->src, 4 * MB);
+	memory_init(&p->dst, 4 * MB);
+	pair_source(p, p->src.fd);
+	assert_int_equal(pl_carrier_expose(p->b.peer, p->dst.fd, p->dst.map,
+					   2 * MB, p, &p->dst.id), 0);
+	key_told(p);
+	memory_fill(&p->src, 1);
+	assert_int_equal(put(p, 0, 2 * MB, PL_PUT_NOTIFY), 0);
+	assert_int_equal(pl_carrier_extend(p->b.peer, p->dst.id, p->dst.fd,
+					   MB), -EINVAL);
+	assert_int_equal(pl_carrier_extend(p->b.peer, p->dst.id + 8, p->dst.fd,
+					   4 * MB), -EINVAL);
+	assert_int_equal(pl_carrier_extend(p->b.peer, p->dst.id, p->dst.fd,
+					   4 * MB), 0);
+	key_told(p);
+	assert_int_equal(put(p, 2 * MB, 2 * MB, 0), 0);
+	assert_int_equal(put(p, 0, 64, PL_PUT_NOTIFY), 0);
+	RUN_UNTIL(p->base, p->b.notifies == 2 && p->done == 3);
+	assert_memory_equal(p->src.map, p->dst.map, 4 * MB);
+	assert_int_equal(p->failed + p->a.downs + p->b.downs, 0);
+}
+
 static void backpressure(void **state)
 {
 	struct pair *p = *state;
@@ -493,8 +521,8 @@ static void forget_in_callback(void **state)
 #define CARRIER_TESTS							\
 	T(big_data), T(words_follow_data), T(small_and_odd),		\
 	T(wrong_calls), T(messages_in_order), T(messages_are_bounded),	\
-	T(message_after_puts), T(revoke_stops_puts), T(backpressure),	\
-	T(keys_take_turns), T(source_end_drops),			\
+	T(message_after_puts), T(revoke_stops_puts), T(extends),	\
+	T(backpressure), T(keys_take_turns), T(source_end_drops),	\
 	T(source_end_drops_file), T(odd_sources), T(forget_in_callback)
 
 #endif

@@ -48,6 +48,9 @@ struct pod {
 /* A region of a pod here. */
 struct region {
 	struct pl_seg seg;
+	size_t max_size;		/* 0: it does not grow */
+	struct pl_broker_part parts[4];
+	unsigned int n_parts;
 	struct pl_region_watch *watch;
 	struct pl_seg watch_seg;
 	int bell[2];			/* the broker's, the pod's */
@@ -147,6 +150,13 @@ void pl_broker_lane_ended(struct pl_broker *b, uint64_t id)
 	b->ended[b->n_ended++] = id;
 }
 
+static inline uint64_t region_size(const struct region *r)
+{
+	struct pl_region_seg *h = r->seg.base;
+
+	return PL_MAX(atomic_load(&h->grown), r->seg.data_bytes);
+}
+
 int pl_broker_region_lookup(struct pl_broker *b, const struct pl_addr *owner,
 			    const char *name, const char *reader_ns,
 			    struct pl_broker_region *out, struct pl_err *err)
@@ -163,6 +173,11 @@ int pl_broker_region_lookup(struct pl_broker *b, const struct pl_addr *owner,
 		.uid = b->region_uid,
 		.fd = b->region->seg.fd,
 		.size = b->region->seg.data_bytes,
+		.size_now = region_size(b->region),
+		.max_size = PL_MAX(b->region->max_size,
+				   b->region->seg.data_bytes),
+		.parts = b->region->parts,
+		.n_parts = b->region->n_parts,
 		.bell_fd = b->region->bell[0],
 		.watch = b->region->watch,
 	};

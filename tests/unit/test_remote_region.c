@@ -31,12 +31,14 @@ static struct pl_region_seg *rseg(struct region *r)
 	return r->seg.base;
 }
 
-static void region_make(struct pl_broker *b, struct region *r, size_t size)
+static void region_make_max(struct pl_broker *b, struct region *r, size_t size,
+			    size_t max)
 {
 	struct pl_err err = { 0 };
 
 	memset(r, 0, sizeof(*r));
-	if (pl_seg_region_create(size, &r->seg, &err) < 0 ||
+	r->max_size = max;
+	if (pl_seg_region_create_max(size, max, &r->seg, &err) < 0 ||
 	    pl_seg_watch_create(&r->watch_seg, &err) < 0)
 		fail_msg("%s", err.msg);
 	r->watch = r->watch_seg.base;
@@ -47,9 +49,16 @@ static void region_make(struct pl_broker *b, struct region *r, size_t size)
 	assert_int_equal(pl_uid_draw(b->region_uid, NULL), 0);
 }
 
+static void region_make(struct pl_broker *b, struct region *r, size_t size)
+{
+	region_make_max(b, r, size, size);
+}
+
 static void region_free(struct region *r)
 {
 	pl_seg_close(&r->seg);
+	for (unsigned int i = 0; i < r->n_parts; i++)
+		close(r->parts[i].fd);
 	pl_seg_close(&r->watch_seg);
 	close(r->bell[0]);
 	close(r->bell[1]);
@@ -104,8 +113,8 @@ static void on_opened(void *arg, int status, const char *text,
 	r->size = up->size;
 	memcpy(r->uid, up->uid, sizeof(r->uid));
 	assert_string_equal(up->path, "tcp");
-	if (pl_seg_region_open(fcntl(up->replica_fd, F_DUPFD_CLOEXEC, 3),
-			       up->size, &r->seg, &err) < 0)
+	if (pl_seg_region_open_max(fcntl(up->replica_fd, F_DUPFD_CLOEXEC, 3),
+				   up->size, up->max_size, &r->seg, &err) < 0)
 		fail_msg("%s", err.msg);
 }
 
@@ -121,6 +130,7 @@ static int reader_try(struct pl_broker *b, struct reader *r, int slot,
 				    .name = "r",
 				    .uid = uid,
 				    .max_bytes = max_bytes,
+				    .room_bytes = max_bytes,
 				    .timeout_ms = -1 };
 	struct pl_err err = { 0 };
 
@@ -586,6 +596,174 @@ static void sleepers_wake(void **state)
 	region_gone(&n->a, false);
 }
 
+/* --- growing -------------------------------------------------------------- */
+
+/* As a library does it; the agent is told by hand. */
+static void grow(struct pl_broker *b, size_t size)
+{
+	struct region *r = b->region;
+	struct pl_broker_part *p = &r->parts[r->n_parts];
+	struct pl_err err = { 0 };
+
+	p->offset = r->seg.end_bytes;
+	p->bytes = pl_seg_round(size) - p->offset;
+	if (pl_seg_part_create(&r->seg, p->bytes, &p->fd, &err) < 0 ||
+	    pl_remote_region_grew(b->remote, b->region_id, p, &err) < 0)
+		fail_msg("%s", err.msg);
+	r->n_parts++;
+	atomic_store(&rseg(r)->grown, size);
+}
+
+static uint64_t grown(struct reader *r)
+{
+	return atomic_load(&((struct pl_region_seg *)r->seg.base)->grown);
+}
+
+static uint64_t filled(struct reader *r)
+{
+	return atomic_load(&((struct pl_region_seg *)r->seg.base)->filled);
+}
+
+/* Asks for what is behind what it has; the error, or 0. */
+static int more(struct pl_broker *b, struct reader *r, uint64_t max_bytes)
+{
+	struct pl_err err = { 0 };
+	struct pl_broker_part p;
+	int rc = pl_remote_region_more(b->remote, r->id, r->seg.end_bytes,
+				       max_bytes, &p, &err);
+
+	if (rc < 0)
+		return rc;
+	if (pl_seg_part_open(&r->seg, p.fd, p.bytes, &err) < 0)
+		fail_msg("%s", err.msg);
+	return 0;
+}
+
+static void same_data(struct region *o, struct reader *r, size_t len)
+{
+	assert_memory_equal(pl_seg_data(&o->seg), pl_seg_data(&r->seg), len);
+}
+
+static void grows(void **state)
+{
+	struct nodes *n = *state;
+	struct region o;
+	struct reader r, s, late;
+
+	region_make_max(&n->a, &o, MB + 8, 8 * MB);
+	publish(&o, 0, MB);
+	opened(n, &r, 0);
+	opened(n, &s, 1);
+	RUN_UNTIL(n->base, version(&r) == 1);
+	assert_int_equal(more(&n->b, &r, ~0ull), -EAGAIN);
+	grow(&n->a, 3 * MB + 8);
+	publish(&o, MB - 64, MB);	/* across the end */
+	publish(&o, 3 * MB, 8);
+	RUN_UNTIL(n->base, version(&r) == 3);
+	assert_int_equal(grown(&r), 3 * MB + 8);
+	assert_int_equal(more(&n->b, &r, MB), -EDQUOT);
+	assert_int_equal(more(&n->b, &r, ~0ull), 0);
+	assert_int_equal(r.seg.end_bytes, pl_seg_round(3 * MB + 8));
+	RUN_UNTIL(n->base, filled(&r) >= 3 * MB + 8);
+	same_data(&o, &r, 3 * MB + 8);
+	/* One replica: the other reader has it at once. */
+	assert_int_equal(more(&n->b, &s, ~0ull), 0);
+	same_data(&o, &s, 3 * MB + 8);
+	publish(&o, 0, 3 * MB);
+	RUN_UNTIL(n->base, version(&s) == 4);
+	same_data(&o, &r, 3 * MB + 8);
+	grow(&n->a, 8 * MB);
+	publish(&o, 4 * MB, 4 * MB);
+	opened(n, &late, 2);
+	assert_int_equal(late.size, r.size);
+	assert_int_equal(more(&n->b, &late, ~0ull), 0);
+	RUN_UNTIL(n->base, version(&late) == 5 && grown(&late) == 8 * MB);
+	assert_int_equal(more(&n->b, &late, ~0ull), 0);
+	RUN_UNTIL(n->base, filled(&late) == 8 * MB);
+	same_data(&o, &late, 8 * MB);
+	reader_close(&n->b, &r, 0);
+	reader_close(&n->b, &s, 1);
+	reader_close(&n->b, &late, 2);
+	region_gone(&n->a, false);
+}
+
+/* The first reader of a node comes when the region has grown already. */
+static void grown_before(void **state)
+{
+	struct nodes *n = *state;
+	struct region o;
+	struct reader r;
+
+	region_make_max(&n->a, &o, 100, 4 * MB);
+	grow(&n->a, 2 * MB);
+	publish(&o, 0, 2 * MB);
+	opened(n, &r, 0);
+	assert_int_equal(r.size, 2 * MB);
+	RUN_UNTIL(n->base, version(&r) == 1);
+	same_data(&o, &r, 2 * MB);
+	reader_close(&n->b, &r, 0);
+	region_gone(&n->a, false);
+}
+
+/* The connection breaks while a replica is being filled. */
+static void grows_and_resumes(void **state)
+{
+	struct nodes *n = *state;
+	struct region o;
+	struct reader r;
+
+	region_make_max(&n->a, &o, MB, 64 * MB);
+	opened(n, &r, 0);
+	grow(&n->a, 64 * MB);
+	publish(&o, 0, 64 * MB);
+	RUN_UNTIL(n->base, grown(&r) == 64 * MB);
+	assert_int_equal(more(&n->b, &r, ~0ull), 0);
+	cut();
+	for (int i = 0; i < 20; i++)
+		event_base_loop(n->base, EVLOOP_NONBLOCK);
+	cut();
+	publish(&o, MB / 2, MB);
+	RUN_UNTIL(n->base, version(&r) == 2 && filled(&r) == 64 * MB);
+	same_data(&o, &r, 64 * MB);
+	/* Another agent, which gets all segments of the region at once. */
+	pl_remote_destroy(n->a.remote);
+	publish(&o, 40 * MB, 8);
+	node_start(n, &n->a, "node-a");
+	RUN_UNTIL(n->base, version(&r) == 3);
+	same_data(&o, &r, 64 * MB);
+	/* The replica of the next agent there has all of it in one. */
+	pl_remote_destroy(n->b.remote);
+	n->b.readers[0] = NULL;
+	pl_seg_close(&r.seg);
+	node_start(n, &n->b, "node-b");
+	assert_int_equal(reader_try(&n->b, &r, 0, "", SIZE_MAX, r.uid),
+			 -EAGAIN);
+	RUN_UNTIL(n->base, !strcmp(node_info(&n->b).state, "up"));
+	assert_int_equal(reader_try(&n->b, &r, 0, "", SIZE_MAX, r.uid), 0);
+	RUN_UNTIL(n->base, r.status == 0 && version(&r) == 3);
+	assert_int_equal(r.size, 64 * MB);
+	same_data(&o, &r, 64 * MB);
+	reader_close(&n->b, &r, 0);
+	region_gone(&n->a, false);
+}
+
+/* An owner that says that it has grown, and has not. */
+static void grows_in_words(void **state)
+{
+	struct nodes *n = *state;
+	struct region o;
+	struct reader r;
+
+	region_make_max(&n->a, &o, MB, 8 * MB);
+	opened(n, &r, 0);
+	atomic_store(&rseg(&o)->grown, 4 * MB);
+	publish_raw(&o, 0, 8);
+	RUN_UNTIL(n->base, r.status == 2);
+	assert_int_equal(state_of(&r), PL_STATE_DEAD);
+	reader_close(&n->b, &r, 0);
+	region_gone(&n->a, false);
+}
+
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 int main(void)
 {
@@ -593,7 +771,8 @@ int main(void)
 		T(one_transfer_for_all), T(streams), T(late_reader),
 		T(log_overrun), T(owner_ends), T(not_found), T(resumes),
 		T(owner_restarts), T(reader_restarts), T(replaced_region),
-		T(hostile_owner),
+		T(hostile_owner), T(grows), T(grown_before),
+		T(grows_and_resumes), T(grows_in_words),
 		T(sleepers_wake),
 	};
 
