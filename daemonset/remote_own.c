@@ -239,7 +239,7 @@ static bool job_make(struct pl_rsub *s)
 		return false;
 	if (now - s->version < PL_REGION_LOG)
 		good = job_collect(s, now);
-	atomic_thread_fence(memory_order_acquire);
+	/* After the entries, which were loaded with acquire. */
 	after = version_now(s);
 	if (now < s->version || after < now) {
 		s->broken = true;

@@ -26,6 +26,7 @@
 #include "common/util.h"
 #include "daemonset/broker.h"
 #include "daemonset/remote.h"
+#include "shm/fence.h"
 #include "shm/msg.h"
 #include "shm/segment.h"
 #include "tests/unit/loop_util.h"
@@ -439,7 +440,7 @@ static inline void pod_wake(struct pod *p)
 {
 	uint32_t rx, tx;
 
-	atomic_thread_fence(memory_order_seq_cst);
+	pl_fence();
 	rx = atomic_load(&((struct pl_lane_seg *)p->peer.base)->rx_wait);
 	tx = atomic_load(&((struct pl_lane_seg *)p->peer.base)->tx_wait);
 	if (rx && rx != p->rang_rx)

@@ -80,7 +80,7 @@ static void publish_raw(struct region *r, uint64_t off, uint64_t len)
 	atomic_store_explicit(&e->len, len, memory_order_release);
 	atomic_store_explicit(&rseg(r)->version, ++r->version,
 			      memory_order_release);
-	atomic_thread_fence(memory_order_seq_cst);
+	pl_fence();
 	wait = atomic_load(&r->watch->wait);
 	if (wait && wait != r->rang) {
 		r->rang = wait;
