@@ -116,8 +116,6 @@ void pl_lane_close(struct pl_lane *lane)
 		pl_tx_sync(lane);
 		pl_lane_raise(lane, PL_STATE_CLOSED);
 		pl_lane_part(lane);
-		/* Even if a child of fork has the descriptor, too. */
-		shutdown(lane->bell, SHUT_RDWR);
 	}
 	pl_lane_fd_close(lane);
 	pl_close_fd(&lane->bell);

@@ -249,4 +249,14 @@ static inline void stub_stop(struct stub *s)
 	pl_seg_close(&s->watch);
 }
 
+/* Not asked for: a region has ended. */
+static inline void stub_push_end(struct stub *s, uint64_t id)
+{
+	struct stub_answer a = { .n_fds = 0 };
+
+	stub_head(&a, PL_MSG_REGION_END, sizeof(struct pl_msg_id), 0);
+	a.ok.id = id;
+	stub_send(s->sock, &a);
+}
+
 #endif

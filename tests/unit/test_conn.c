@@ -676,15 +676,6 @@ static void agent_that_hangs(void **state)
 
 /* --- what the agent pushes ------------------------------------------------ */
 
-static void push_end(struct stub *s, uint64_t id)
-{
-	struct stub_answer a = { .n_fds = 0 };
-
-	stub_head(&a, PL_MSG_REGION_END, sizeof(struct pl_msg_id), 0);
-	a.ok.id = id;
-	stub_send(s->sock, &a);
-}
-
 /* Found by who waits, and by who reads a reply. */
 static void region_ends(void **state)
 {
@@ -697,9 +688,9 @@ static void region_ends(void **state)
 
 		assert_int_equal(pl_region_open(c, "10.1.2.3", "r", 0, &r,
 						&err), 0);
-		push_end(&s, STUB_ID + 1);
+		stub_push_end(&s, STUB_ID + 1);
 		assert_int_equal(pl_region_wait(r, 1, 150), -ETIMEDOUT);
-		push_end(&s, STUB_ID);
+		stub_push_end(&s, STUB_ID);
 		if (i)
 			assert_int_equal(provoke(c, PL_MSG_LISTEN, &err), 0);
 		assert_int_equal(pl_region_wait(r, 1, i ? 0 : -1),

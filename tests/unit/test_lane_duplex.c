@@ -26,7 +26,7 @@ static void pair(struct pl_lane **a, struct pl_lane **b)
 	pl_lane_set_timeout(*b, SOON_MS);
 }
 
-/* --- a thread that sends or receives what is more than a ring -------------- */
+/* --- a thread that sends or receives what is more than a ring ------------ */
 
 struct job {
 	struct pl_lane *l;
@@ -86,7 +86,7 @@ static void join(struct job *j)
 	assert_true(j->ok);
 }
 
-/* --- half closed ------------------------------------------------------------ */
+/* --- half closed --------------------------------------------------------- */
 
 static int readable(struct pl_lane *l)
 {
@@ -174,7 +174,7 @@ static void half_closed_and_killed(void **state)
 	pl_lane_close(l);
 }
 
-/* --- threads ---------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------- */
 
 /* What any thread may call at any time. */
 static void *meddle(void *arg)
@@ -216,7 +216,7 @@ static void nine_threads(void **state)
 		pl_lane_close(l[i]);
 }
 
-/* The sending thread may be another one each time, if they see to their order. */
+/* The sending thread may be another one each time, if they see to it. */
 static void threads_in_turn(void **state)
 {
 	struct pl_lane *a, *b;
@@ -241,7 +241,7 @@ static void threads_in_turn(void **state)
 	}
 }
 
-/* --- waits ------------------------------------------------------------------ */
+/* --- waits --------------------------------------------------------------- */
 
 static _Atomic int handled;
 

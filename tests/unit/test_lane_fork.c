@@ -33,7 +33,7 @@ static void pair(struct pl_lane **a, struct pl_lane **b, bool sums)
 	pl_lane_set_timeout(*b, SOON_MS);
 }
 
-/* --- the peer: sends back what it gets, in a process of its own ----- */
+/* --- the peer: sends back what it gets, in a process of its own ---------- */
 
 static pid_t echo_start(struct lane_parts *p, bool sums)
 {
@@ -121,6 +121,7 @@ static void in_turn(bool sums)
 	if (sums)
 		pl_tx_sum_start(l);
 	pl_lane_set_timeout(l, SOON_MS);
+	assert_true(exchange(l, &at, 0));
 	for (unsigned int turn = 0; turn < TURNS; turn++) {
 		struct pl_lane_info info;
 		pid_t pid;
@@ -140,6 +141,7 @@ static void in_turn(bool sums)
 		at = info.sent_bytes;
 	}
 	assert_true(exchange(l, &at, 1));
+	assert_int_equal(l->rx.sums, sums);
 	pl_lane_close(l);
 	assert_int_equal(child_status(echo), 0);
 }
@@ -156,7 +158,7 @@ static void goes_on_with_checksums(void **state)
 	in_turn(true);
 }
 
-/* --- ends ----------------------------------------------------------------- */
+/* --- ends ---------------------------------------------------------------- */
 
 enum how { EXITS, CLOSES, IS_KILLED, HOWS };
 
@@ -258,7 +260,7 @@ static void shut_down_by_either(void **state)
 	}
 }
 
-/* --- killed in the middle ----- */
+/* --- killed in the middle ------------------------------------------------ */
 
 static void *drain(void *arg)
 {
@@ -368,7 +370,7 @@ static void killed_while_asleep(void **state)
 	pl_lane_close(b);
 }
 
-/* --- the descriptor ----- */
+/* --- the descriptor ------------------------------------------------------ */
 
 static int readable(struct pl_lane *l, int timeout_ms)
 {
@@ -394,6 +396,34 @@ static bool polls(struct pl_lane *l, int count)
 	return readable(l, 0) == 0 ||
 	       (pl_lane_recv(l, &(char){ 0 }, 1, PL_DONTWAIT) == -EAGAIN &&
 		readable(l, 0) == 0);
+}
+
+static void *send_late(void *arg)
+{
+	struct pl_lane *const *l = arg;
+
+	for (int k = 0; k < SOON_MS && !atomic_load(&l[0]->own->rx_wait); k++)
+		usleep(1000);
+	return (void *)(intptr_t)pl_lane_send(l[1], "90", 2, 0);
+}
+
+/* The doorbell is emptied by a call that waits; one more byte is left then. */
+static void late_bytes(struct pl_lane *a, struct pl_lane *b)
+{
+	struct pl_lane *l[2] = { a, b };
+	pthread_t thread;
+	char c;
+
+	pl_lane_set_spin(a, 0);
+	assert_int_equal(pthread_create(&thread, NULL, send_late, l), 0);
+	assert_int_equal(pl_lane_recv(a, &c, 1, 0), 1);
+	pthread_join(thread, NULL);
+	while (pl_lane_drain(a))
+		;
+	assert_int_equal(readable(a, 0), 1);
+	assert_int_equal(pl_lane_recv(a, &c, 1, 0), 1);
+	assert_int_equal(pl_lane_recv(a, &c, 1, PL_DONTWAIT), -EAGAIN);
+	assert_int_equal(readable(a, 0), 0);
 }
 
 /* The child's is another one: what it clears there stays with the parent. */
@@ -431,12 +461,40 @@ static void descriptors(void **state)
 		assert_int_equal(pl_lane_fd(a), fd);
 		assert_int_equal(pl_lane_send(b, "678", 3, 0), 3);
 		assert_true(polls(a, 3));
+		late_bytes(a, b);
 	}
 	pl_lane_close(a);
 	pl_lane_close(b);
 }
 
-/* --- regions ----- */
+/* The peer was asked to ring, and a child that waited has taken that back. */
+static void asked_by_a_child(void **state)
+{
+	struct pl_lane *a, *b;
+	pid_t pid;
+	char c;
+
+	(void)state;
+	pair(&a, &b, false);
+	assert_int_equal(readable(a, 0), 0);
+	pid = fork();
+	if (pid == 0) {
+		pl_lane_set_timeout(a, 1);
+		pl_lane_set_spin(a, 0);
+		must(pl_lane_recv(a, &c, 1, 0) == -ETIMEDOUT);
+		_exit(0);
+	}
+	assert_int_equal(child_status(pid), 0);
+	/* The child's descriptor asked anew; here nobody has. */
+	atomic_store(&a->own->rx_wait, 0);
+	assert_int_equal(pl_lane_recv(a, &c, 1, PL_DONTWAIT), -EAGAIN);
+	assert_int_equal(pl_lane_send(b, "x", 1, 0), 1);
+	assert_int_equal(readable(a, SOON_MS), 1);
+	pl_lane_close(a);
+	pl_lane_close(b);
+}
+
+/* --- regions ------------------------------------------------------------- */
 
 #define SIZE 100000u
 
@@ -495,7 +553,7 @@ static void regions(void **state)
 	pl_region_close(other);
 }
 
-/* --- connections ----- */
+/* --- connections --------------------------------------------------------- */
 
 struct all {
 	struct pl_conn *conn;
@@ -546,24 +604,31 @@ static void connections(void **state)
 					  &err), 0);
 	assert_int_equal(pl_region_open(x.conn, "10.1.2.3", "r", 0, &x.other,
 					&err), 0);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
+		const bool locked = i == 2 || i == 3;
 		pid_t pid;
 
 		/* As another thread may have it at that moment. */
-		if (i > 1)
+		if (locked)
 			pthread_mutex_lock(&x.conn->lock);
-		if (i > 1)
+		if (locked)
 			pthread_mutex_lock(&x.conn->objs_lock);
+		/* A message that waits to be read by the parent. */
+		if (i == 4)
+			stub_push_end(&s, STUB_ID);
 		pid = fork();
 		if (pid == 0)
 			child_of_conn(&x, i % 2);
-		if (i > 1)
+		if (locked)
 			pthread_mutex_unlock(&x.conn->objs_lock);
-		if (i > 1)
+		if (locked)
 			pthread_mutex_unlock(&x.conn->lock);
 		assert_int_equal(child_status(pid), 0);
 		assert_int_equal(pl_lane_send(x.lane, "x", 1, 0), 1);
 		assert_int_equal(pl_region_publish(x.own, 0, 1, NULL), 0);
+		if (i == 4)
+			assert_int_equal(pl_region_wait(x.other, 5, -1),
+					 -ECONNRESET);
 		assert_int_equal(pl_region_open(x.conn, "10.1.2.3", "r", 0, &r,
 						&err), 0);
 		pl_region_close(r);
@@ -571,7 +636,7 @@ static void connections(void **state)
 	assert_int_equal(s.seen[PL_MSG_LANE_CLOSE], 0);
 	assert_int_equal(s.seen[PL_MSG_LISTEN], 1);
 	assert_int_equal(s.seen[PL_MSG_CONNECT], 1);
-	assert_int_equal(s.seen[PL_MSG_REGION_CLOSE], 4);
+	assert_int_equal(s.seen[PL_MSG_REGION_CLOSE], 5);
 	pl_lane_close(x.lane);
 	pl_unlisten(x.listener);
 	pl_region_close(x.own);
@@ -591,6 +656,7 @@ int main(void)
 		lane_test(killed_while_sending),
 		lane_test(killed_while_asleep),
 		lane_test(descriptors),
+		lane_test(asked_by_a_child),
 		lane_test(regions),
 		lane_test(connections),
 	};
