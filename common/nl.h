@@ -150,7 +150,11 @@ int pl_nl_addr_del(struct pl_nl *nl, int index, const struct pl_prefix *addr,
  * through, 1 while it is not, -EADDRINUSE when one of them is another's.
  */
 int pl_nl_addr_settled(struct pl_nl *nl, int index, struct pl_err *err);
-/* index 0: of every link. */
+/*
+ * index 0: of every link. Of one link the kernel does not say that a change
+ * interrupted the dump: it is whole where it fits into one part, some hundreds
+ * of addresses.
+ */
 int pl_nl_addr_each(struct pl_nl *nl, int index,
 		    int (*fn)(const struct pl_prefix *addr, void *arg),
 		    void *arg, struct pl_err *err);

@@ -10,6 +10,8 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "common/netns.h"
 #include "common/nl.h"
@@ -432,21 +434,93 @@ static void t_del(struct env *e)
 	EXPECT(e, pl_nl_link_del(&e->nl, 1, &e->err) == -EOPNOTSUPP);
 }
 
+#define MANY 3000
+
+static struct pl_prefix one_of_many(int i)
+{
+	struct pl_prefix p = net("10.200.0.1/32");
+
+	p.addr = pl_addr_add(&p.addr, (uint64_t)i);
+	return p;
+}
+
 static void t_many(struct env *e)
 {
 	int br = index_of(&e->nl, "br0");
 	struct has_route h = { .want.scope = -1 };
 	struct has_addr all = { .found = 0 };
 
-	for (int i = 0; i < 3000; i++) {
-		struct pl_prefix p = net("10.200.0.1/32");
+	for (int i = 0; i < MANY; i++) {
+		struct pl_prefix p = one_of_many(i);
 
-		p.addr = pl_addr_add(&p.addr, (uint64_t)i);
 		EXPECT(e, pl_nl_addr_add(&e->nl, br, &p, true, &e->err) == 0);
 	}
 	EXPECT(e, pl_nl_addr_each(&e->nl, br, see_addr, &all, &e->err) == 0);
-	EXPECT(e, all.all == 3000);
+	EXPECT(e, all.all == MANY);
 	EXPECT(e, pl_nl_route_each(&e->nl, 0, see_route, &h, &e->err) == 0);
+}
+
+/*
+ * Takes away the first addresses of the list, one after the other, and puts
+ * them behind the last: what a dump has not come to then moves up.
+ */
+#define MOVED (MANY / 2)
+
+static void move_first(int index)
+{
+	struct timespec pause = { .tv_nsec = 2000000 };
+	struct pl_nl nl;
+
+	if (pl_nl_open(&nl, -1, NULL) < 0)
+		_exit(1);
+	for (int i = 0; i < MOVED; i++) {
+		struct pl_prefix p = one_of_many(i);
+
+		if (pl_nl_addr_del(&nl, index, &p, NULL) < 0 ||
+		    pl_nl_addr_add(&nl, index, &p, true, NULL) < 0)
+			_exit(1);
+		nanosleep(&pause, NULL);
+	}
+	_exit(0);
+}
+
+/* Those that stay: each is seen once. */
+static int see_staying(const struct pl_prefix *a, void *arg)
+{
+	struct pl_addr first = one_of_many(MOVED).addr;
+	struct pl_addr last = one_of_many(MANY - 1).addr;
+	int *n = arg;
+
+	*n += a->len == 32 && pl_addr_cmp(&a->addr, &first) >= 0 &&
+	      pl_addr_cmp(&a->addr, &last) <= 0;
+	return 0;
+}
+
+static void t_churn(struct env *e)
+{
+	int br = index_of(&e->nl, "br0"), status = 0, whole = 0, n;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		move_first(br);
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		int rc;
+
+		n = 0;
+		/* Of one link alone the kernel does not tell. */
+		rc = pl_nl_addr_each(&e->nl, 0, see_staying, &n, &e->err);
+		/* Never anything that is not whole; rather none at all. */
+		if (rc == -EAGAIN)
+			continue;
+		if (rc < 0 || n != MANY - MOVED) {
+			waitpid(pid, &status, 0);
+			EXPECT(e, rc == 0);
+			EXPECT(e, n == MANY - MOVED);
+		}
+		whole++;
+	}
+	EXPECT(e, status == 0);
+	EXPECT(e, whole > 0);
 }
 
 static void t_eperm(struct env *e)
@@ -471,7 +545,7 @@ static const struct {
 	{ "nl-addr6", t_addr6 },	{ "nl-route4", t_route4 },
 	{ "nl-route6", t_route6 },	{ "nl-neigh", t_neigh },
 	{ "nl-vxlan", t_vxlan },	{ "nl-del", t_del },
-	{ "nl-many", t_many },
+	{ "nl-many", t_many },		{ "nl-churn", t_churn },
 };
 
 static int run(struct env *e, const char *name, void (*fn)(struct env *e))

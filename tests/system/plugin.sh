@@ -35,6 +35,11 @@ check no-namespace code 8 pl ADD 1073741824 x
 check unknown-version code 1 pl ADD "$A" x eth0 '.cniVersion = "2.0.0"'
 check unbuilt-key code 2 pl ADD "$A" x eth0 \
 	'.runtimeConfig.infinibandGUID = "c2:11:22:33:44:55:66:77"'
+for key in conditionsV4 conditionsV6; do
+	check "unbuilt-$key" code 2 pl ADD "$A" x eth0 ".$key = [\"-s\", \"::/0\"]"
+	check "unbuilt-$key-says" eval "pl ADD $A x eth0 '.$key = [\"-s\"]' |
+		grep '$key is not supported.*say hostIP'"
+done
 check nothing-done clean
 
 RES=$(pl ADD "$A" a)

@@ -13,6 +13,7 @@
 
 #include "common/json.h"
 #include "common/tree.h"
+#include "common/util.h"
 #include "plugin/record.h"
 
 static const struct pl_attach at = { "net", "c1", "eth0" };
@@ -171,6 +172,9 @@ static void test_each(void **state)
 	assert_int_equal(n, 1);
 }
 
+#define TEN "0123456789"
+#define LONG_ID TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
 static void test_names(void **state)
 {
 	static const struct pl_attach other[] = {
@@ -178,7 +182,11 @@ static void test_names(void **state)
 		{ "net", "c2", "eth0" },
 		{ "netc1", "", "eth0" },
 		{ "net", "c1eth0", "" },
+		/* As long as they get, and the same but for the end. */
+		{ "net", LONG_ID "1", "eth0" },
+		{ "net", LONG_ID "2", "eth0" },
 	};
+	const struct pl_attach *last = &other[PL_ARRAY_SIZE(other) - 2];
 	char a[16], b[16];
 
 	(void)state;
@@ -191,6 +199,9 @@ static void test_names(void **state)
 	}
 	pl_record_host_ifname(&at, b);
 	assert_string_equal(a, b);
+	pl_record_host_ifname(&last[0], a);
+	pl_record_host_ifname(&last[1], b);
+	assert_string_not_equal(a, b);
 }
 
 #define with_dir(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
