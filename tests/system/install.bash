@@ -10,21 +10,8 @@
 #   pod NAME         wired by the configuration that the runtime would use, as
 #                    ${POD[NAME]}; unpod NAME, pod_end NAME (its namespace)
 #   view             all that can be seen of the node
-#   step NAME CMD... check, but in this shell: for what starts processes
 LIST=/etc/cni/net.d/05-podlane.conflist
 AGENT_LOG=$T/agent.log
-step() {
-	local name=$1
-	shift
-	if "$@" >"$T/step.out" 2>&1; then
-		echo "ok $name"
-	else
-		echo "FAIL $name"
-		sed 's/^/    /' "$T/step.out"
-		FAILED=1
-		return 1
-	fi
-}
 host_start() {
 	box_start
 	box rm /opt/cni/bin/podlane /opt/cni/bin/podlane-ipam

@@ -32,6 +32,7 @@
 #   ask N JSON [NETNS]   one request to the agent, prints the answer
 #   conf N            the standalone configuration of node N
 #   check NAME CMD... prints "ok NAME" or "FAIL NAME" with the output of CMD
+#   step NAME CMD...  check, but in this shell: for what starts processes
 #   skip NAME REASON
 #   wait_for SECONDS CMD...  until CMD succeeds
 #
@@ -74,6 +75,17 @@ check() {
 		printf '%s\n' "$out" | sed 's/^/    /'
 		FAILED=1
 		return 1
+	fi
+}
+step() {
+	local name=$1
+	shift
+	if "$@" >"$T/step" 2>&1; then
+		echo "ok $name"
+	else
+		echo "FAIL $name"
+		sed 's/^/    /' "$T/step"
+		FAILED=1
 	fi
 }
 skip() { echo "skip $1: $2"; }

@@ -5,7 +5,6 @@
 #   moves AS...       each of them counts on
 #   ends AS...        told to stop, they end well
 #   nothing_failed    none of them has seen an error so far
-#   step NAME CMD...  as check, but in this shell
 #   all_move, all_came   the beginning and the end of what both tests watch
 P=$O/tests/system/resume_pods
 # run POD AS ARG...: resume_pods in a pod, in the background; its output is in
@@ -43,18 +42,6 @@ ends() {
 	return 0
 }
 nothing_failed() { ! grep failed "$T"/*.out || { show; false; }; }
-# step NAME CMD...: as check, but in this shell, as agents are started.
-step() {
-	local name=$1
-	shift
-	if "$@" >"$T/step" 2>&1; then
-		echo "ok $name"
-	else
-		echo "FAIL $name"
-		sed 's/^/    /' "$T/step"
-		FAILED=1
-	fi
-}
 # Lanes both ways across nodes and within one, a region with a reader on each.
 all_move() {
 	local p
