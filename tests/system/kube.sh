@@ -217,7 +217,44 @@ api '{"op":"set","down":false}' >/dev/null
 check "a server of another CA is none" wait_for 30 problem "certificate"
 cp "$T/good.crt" "$T/tls/ca.crt"
 check "until the CA is right" wait_for 60 well
-check "no token is in the log" says 1 "" grep -E 'Bearer|t2' "$T/n1/agent.log"
+
+# --- as a pod, by name ------------------------------------------------------
+
+agent_stop 1
+rm "$T/n1/state/nodes.json"
+mkdir "$T/sa"
+cp "$T/tls/ca.crt" "$T/sa/ca.crt"
+cp "$T/token" "$T/sa/token"
+jq ".registry = {type: \"kubernetes\", serviceAccount: \"$T/sa\"}" \
+	"$T/n1/agent.json" >"$T/x" && mv "$T/x" "$T/n1/agent.json"
+not_a_pod() {
+	says 1 "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set" \
+		env -u KUBERNETES_SERVICE_HOST "$O/daemonset/podlaned" \
+		--config "$T/n1/agent.json" --run-dir "$T/x1" --node node1
+}
+check "an agent that is no pod says so" not_a_pod
+AGENT_WITH="env KUBERNETES_SERVICE_HOST=$API_ADDR KUBERNETES_SERVICE_PORT=$API_PORT"
+agent_start 1
+check "as a pod of the cluster" nodes 'any(.[]; .name == "node2")'
+echo t3 >"$T/sa/token"
+api '{"op":"set","tokens":["t3","t2"]}' >/dev/null
+forget
+api '{"op":"end_watches"}' >/dev/null
+rotated() { asked watch 'any(.[]; .auth == "Bearer t3")'; }
+check "its token is read again" wait_is rotated
+agent_stop 1
+rm "$T/n1/state/nodes.json"
+kube_config 1
+sed "s/$API_ADDR/kubernetes/" "$T/kubeconfig" >"$T/by_name"
+jq ".registry.kubeconfig = \"$T/by_name\"" "$T/n1/agent.json" >"$T/x" &&
+	mv "$T/x" "$T/n1/agent.json"
+echo "$API_ADDR kubernetes" >"$T/hosts"
+printf 'mount --bind "%s" /etc/hosts && exec "$@"\n' "$T/hosts" >"$T/with_hosts"
+AGENT_WITH="unshare -m bash $T/with_hosts"
+agent_start 1
+check "a server by name" nodes 'any(.[]; .name == "node2")'
+AGENT_WITH=
+check "no token is in the log" says 1 "" grep -E 'Bearer|t[123]$' "$T/n1/agent.log"
 for n in 1 2; do
 	check "agent $n ends well" agent_stop $n
 done

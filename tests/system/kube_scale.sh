@@ -38,6 +38,18 @@ done
 all_pods() { [ "$(ctl 1 -o json pods | jq length)" = $PODS ]; }
 check "$PODS pods" all_pods
 check "memory with all of them" small
+answer_ms() {
+	in_ns "${NODE[1]}" python3 - <<-'EOT'
+	import time, urllib.request
+	best = []
+	for i in range(5):
+	    t = time.monotonic()
+	    n = len(urllib.request.urlopen("http://127.0.0.1:7472/metrics").read())
+	    best.append(time.monotonic() - t)
+	print("%.1f ms (median of 5), %d bytes" % (sorted(best)[2] * 1e3, n))
+	EOT
+}
+echo "# /metrics with all of them: $(answer_ms)"
 echo "# $PODS pods more: resident $(rss_kb) kB, at most $(peak_kb) kB"
 
 # Ten seconds as they are in such a cluster: each node's heartbeat every five
