@@ -72,7 +72,11 @@ static int check(struct pl_kube_conf *c, struct pl_err *err)
 	if (!is_tls && strncmp(s, "http://", 7))
 		return pl_err_set(err, EINVAL, "server must begin with "
 				  "https:// or http://, not be '%.200s'", s);
-	if (n && s[n - 1] == '/')
+	if (!isalnum((unsigned char)s[is_tls ? 8 : 7]) &&
+	    s[is_tls ? 8 : 7] != '[')
+		return pl_err_set(err, EINVAL, "server: '%.200s' names no host",
+				  s);
+	if (s[n - 1] == '/')
 		c->server[n - 1] = '\0';
 	if (!is_tls && (c->token || *c->token_file))
 		return pl_err_set(err, EINVAL, "a token would go to %s in "

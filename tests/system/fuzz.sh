@@ -15,7 +15,7 @@ run() {
 	local name=$1 corpus=tests/fuzz/corpus/$1 dict= out=$T/$1.out
 	mkdir -p "$T/$name" "$T/tmp.$name"
 	case $name in
-	agent_conf|answer|ipam_conf|ops|plugin_conf|policy|record|registry)
+	agent_conf|answer|ipam_conf|kube|ops|plugin_conf|policy|record|registry)
 		dict=-dict=tests/fuzz/json.dict;;
 	esac
 	[ -d "$corpus" ] || corpus=

@@ -108,6 +108,8 @@ static void wrong(void **state)
 		  "    token: a\n", "cluster.server is missing" },
 		{ CONTEXT "clusters:\n- name: c\n  cluster: {server: h}\n" USER
 		  "    token: a\n", "server must begin with https://" },
+		{ CONTEXT "clusters:\n- name: c\n  cluster: {server: "
+		  "'https://'}\n" USER "    token: a\n", "names no host" },
 		{ CONTEXT "clusters:\n- name: c\n  cluster: {server: http://h}"
 		  "\n" USER "    token: a\n", "in clear text" },
 		{ CONTEXT CLUSTER "    proxy-url: http://p\n" USER
