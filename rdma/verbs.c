@@ -386,6 +386,7 @@ static int start(struct pl_verbs_carrier *c,
 	if (c->only)
 		return pl_err_set(err, -rc, "carrier \"verbs\": %s", why.msg);
 	pl_info("carrier: no RDMA, lanes use tcp: %s", why.msg);
+	pl_verbs_timer(c->ev_reopen, c->retry_ms);
 	return 0;
 }
 

@@ -200,6 +200,7 @@ struct pl_verbs_peer {
 	bool told;			/* that it can't be reached */
 	bool there;			/* the other side is ready */
 	bool proven;			/* they were made: begin with them */
+	bool failed;			/* the peer was not told yet */
 	enum pl_verbs_state state;
 	unsigned int fails;		/* in a row */
 	uint64_t up_ns;			/* since when they are in use */

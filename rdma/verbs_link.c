@@ -13,7 +13,10 @@
  *   UP                                  UP
  *
  * NONE and FAIL end that at any point, on both sides. The timer is the limit of
- * an attempt, or the time to the next one (lower name, IDLE).
+ * an attempt, or the time to the next one (lower name, IDLE). When it is tried
+ * the lower name decides: at once when tcp has connected, or, after failures,
+ * beside tcp, later and later. The other side tells of its failures by FAIL in
+ * the place of its offer, once each.
  */
 #include "rdma/verbs.h"
 
@@ -110,20 +113,20 @@ static void offer(struct pl_verbs_peer *p)
 
 void pl_verbs_link_start(struct pl_verbs_peer *p)
 {
-	bool first = has_device(p) && (!p->fails || p->proven);
+	bool later = is_lower(p) ? p->fails && !p->proven : p->failed;
 
-	p->proven = false;
-	if (!first) {
-		if (has_device(p))
-			say_fail(p, -EAGAIN);
-		else
-			say(p, PL_VERBS_NONE);
+	p->proven = p->failed = false;
+	if (!has_device(p)) {
+		say(p, PL_VERBS_NONE);
+		pl_verbs_tell_up(p, false);
+	} else if (later) {
+		say_fail(p, -EAGAIN);
 		retry_later(p);
 		pl_verbs_tell_up(p, false);
 	} else if (is_lower(p)) {
 		offer(p);
 	} else {
-		/* An offer is under way, unless the other one has no verbs. */
+		/* The other one says what it does, or that it has no verbs. */
 		pl_verbs_timer(p->ev_timer, PL_VERBS_ATTEMPT_MS);
 		say(p, PL_VERBS_ASK);
 	}
@@ -147,6 +150,7 @@ static void count_fail(struct pl_verbs_peer *p)
 		p->fails = 0;
 	p->fails++;
 	p->proven = false;
+	p->failed = true;
 }
 
 /* What is in use is lost: all of the peer is connected anew. */
@@ -608,7 +612,7 @@ static void qp_event(struct pl_verbs_qp *q, const struct cm_event *e)
 		/* The other side has its reasons, and counts them. */
 		if (p->in_use)
 			lose(p, -ECONNRESET);
-		else
+		else if (p->state != PL_VERBS_UP)
 			rc = pl_err_set(&err, ECONNRESET, "disconnected");
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:

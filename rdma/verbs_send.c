@@ -345,6 +345,9 @@ int pl_verbs_put(struct pl_carrier_peer *base, uint64_t source, uint64_t key,
 	rc = put_check(o, len, offset, flags);
 	if (rc < 0)
 		return rc;
+	/* Nobody wants it any more; it takes its place in the order. */
+	if (o->revoked)
+		len = flags = 0;
 	if (len > PL_PUT_WORDS_MAX) {
 		s = source_find(p, source);
 		if (!s || (const uint8_t *)local < s->map || len > s->len ||

@@ -103,7 +103,7 @@ static int put(struct pair *p, size_t off, size_t len, unsigned int flags)
 			      p->src.map + off, len, flags, on_done, p);
 }
 
-static void big_data(void **state)
+static inline void big_data(void **state)
 {
 	struct pair *p = *state;
 	size_t at = 0, chunk = MB + 4321, n = 0;
@@ -150,7 +150,7 @@ static void check_counter(struct end *e)
 		assert_memory_equal(p->src.map + 4096, p->dst.map + 4096, head);
 }
 
-static void words_follow_data(void **state)
+static inline void words_follow_data(void **state)
 {
 	struct pair *p = *state;
 	uint64_t head = 0, words[3] = { 0, 1, ~0ull };
@@ -180,7 +180,7 @@ static void words_follow_data(void **state)
 	assert_true(words[1] == 1 && words[2] == ~0ull);
 }
 
-static void small_and_odd(void **state)
+static inline void small_and_odd(void **state)
 {
 	static const struct { size_t off, len; } puts[] = {
 		{ 0, 1 }, { 3, 5 }, { 8, 8 }, { 16, 128 }, { 151, 127 },
@@ -203,7 +203,7 @@ static void small_and_odd(void **state)
 	assert_int_equal(p->dst.map[150], 0);
 }
 
-static void wrong_calls(void **state)
+static inline void wrong_calls(void **state)
 {
 	struct pair *p = *state;
 	struct pl_addr a = loopback();
@@ -236,7 +236,7 @@ static void check_message(struct end *e)
 	assert_int_equal(e->last_len, 4 + (size_t)n * 37 % 4000);
 }
 
-static void messages_in_order(void **state)
+static inline void messages_in_order(void **state)
 {
 	struct pair *p = *state;
 	char text[PL_CARRIER_MSG_MAX];
@@ -252,7 +252,7 @@ static void messages_in_order(void **state)
 	RUN_UNTIL(p->base, p->b.messages == 500);
 }
 
-static void messages_are_bounded(void **state)
+static inline void messages_are_bounded(void **state)
 {
 	struct pair *p = *state;
 	int n = 0;
@@ -272,7 +272,7 @@ static void check_all_there(struct end *e)
 	assert_memory_equal(p->src.map, p->dst.map, p->src.len);
 }
 
-static void message_after_puts(void **state)
+static inline void message_after_puts(void **state)
 {
 	struct pair *p = *state;
 
@@ -293,7 +293,7 @@ static void message_after_puts(void **state)
 	}
 }
 
-static void revoke_stops_puts(void **state)
+static inline void revoke_stops_puts(void **state)
 {
 	struct pair *p = *state;
 	struct memory other;
@@ -331,7 +331,7 @@ static void revoke_stops_puts(void **state)
 }
 
 /* The second half of the memory is there later, with puts under way. */
-static void extends(void **state)
+static inline void extends(void **state)
 {
 	struct pair *p = *state;
 
@@ -358,7 +358,7 @@ static void extends(void **state)
 	assert_int_equal(p->failed + p->a.downs + p->b.downs, 0);
 }
 
-static void backpressure(void **state)
+static inline void backpressure(void **state)
 {
 	struct pair *p = *state;
 	int n = 0, rc;
@@ -394,7 +394,7 @@ static void on_small_notify(struct end *e)
 }
 
 /* Counted in bytes: a key that is busy does not keep another waiting. */
-static void keys_take_turns(void **state)
+static inline void keys_take_turns(void **state)
 {
 	struct pair *p = *state;
 	struct memory small[8];
@@ -452,18 +452,18 @@ static void source_ends(struct pair *p, bool file)
 	assert_int_equal(p->a.downs + p->b.downs, 0);
 }
 
-static void source_end_drops(void **state)
+static inline void source_end_drops(void **state)
 {
 	source_ends(*state, false);
 }
 
-static void source_end_drops_file(void **state)
+static inline void source_end_drops_file(void **state)
 {
 	source_ends(*state, true);
 }
 
 /* Sources that sendfile can't read from, or not to the end. */
-static void odd_sources(void **state)
+static inline void odd_sources(void **state)
 {
 	struct pair *p = *state;
 	int fds[2];
@@ -498,7 +498,7 @@ static void on_done_forget(void *user, int status)
 	on_done(user, status);
 }
 
-static void forget_in_callback(void **state)
+static inline void forget_in_callback(void **state)
 {
 	struct pair *p = *state;
 

@@ -141,7 +141,7 @@ static inline int fake_mr_reg(struct ibv_pd *pd, void *map, size_t len,
 	*out = NULL;
 	if (rc < 0)
 		return rc;
-	if (fk.refuse_read_only && !access && len > 100000)
+	if (fk.read_only && map == fk.read_only)
 		return -EFAULT;
 	if (fk.memlock && fk.locked + len > fk.memlock)
 		return -ENOMEM;

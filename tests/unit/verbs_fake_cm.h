@@ -119,28 +119,40 @@ static inline void fake_part(struct fake_id *i)
 	}
 }
 
-static inline void fake_id_close(struct rdma_cm_id *id)
+static inline void fake_id_free(struct fake_id *i)
 {
-	struct fake_channel *c = (struct fake_channel *)id->channel;
-	struct fake_id *i = (struct fake_id *)id, **at = &fk.ids;
-	struct fake_event **e = &c->events;
+	struct fake_id **at = &fk.ids;
 
-	assert_null(id->qp);
-	fake_part(i);
-	while (*e) {
-		struct fake_event *x = *e;
-
-		if (x->ev.id != id) {
-			e = &x->next;
-			continue;
-		}
-		*e = x->next;
-		free(x);
-	}
 	while (*at != i)
 		at = &(*at)->next;
 	*at = i->next;
 	free(i);
+}
+
+/* Its events go with it, and with a listener who knocks there. */
+static inline void fake_id_close(struct rdma_cm_id *id)
+{
+	struct fake_channel *c = (struct fake_channel *)id->channel;
+	struct fake_event **e = &c->events;
+
+	assert_null(id->qp);
+	fake_part((struct fake_id *)id);
+	while (*e) {
+		struct fake_event *x = *e;
+		struct fake_id *from = (struct fake_id *)x->ev.id;
+
+		if (x->ev.id != id && x->ev.listen_id != id) {
+			e = &x->next;
+			continue;
+		}
+		*e = x->next;
+		if (x->ev.listen_id == id) {
+			fake_part(from);
+			fake_id_free(from);
+		}
+		free(x);
+	}
+	fake_id_free((struct fake_id *)id);
 }
 
 static inline int fake_bind(struct rdma_cm_id *id, struct sockaddr *sa)

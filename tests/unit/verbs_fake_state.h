@@ -100,7 +100,8 @@ static struct fake {
 	struct event *ev_run;
 	struct ibv_context ctx;
 	struct ibv_device device;
-	bool there, refuse_read_only, backwards;
+	bool there, backwards;
+	const void *read_only;		/* memory that can't be registered */
 	uint16_t last_port;
 	uint32_t last_key, last_qp;
 	unsigned int hold, late;	/* runs to stand still; to be late */
