@@ -331,6 +331,46 @@ static void print_peers(struct pl_remote *r, struct evbuffer *b)
 	    "connected with this one.", p.n_up);
 }
 
+/* Series of one name follow each other. */
+static const struct {
+	const char *name, *label, *help;
+	enum pl_carry_item item;
+} carried[] = {
+	{ "podlane_carried_puts_total", "",
+	  "Pieces of lanes' bytes put to other nodes.", PL_CARRY_PUTS },
+	{ "podlane_carried_bytes_total", "", "Bytes of lanes put there.",
+	  PL_CARRY_PUT_BYTES },
+	{ "podlane_carried_again_bytes_total", "",
+	  "Of them, a second time or more, after a loss.",
+	  PL_CARRY_AGAIN_BYTES },
+	{ "podlane_carried_counter_puts_total", "", "Puts of lanes' counters.",
+	  PL_CARRY_COUNTER_PUTS },
+	{ "podlane_carried_notifies_total", "",
+	  "Puts of counters that came from there.", PL_CARRY_NOTIFIES },
+	{ "podlane_carried_doorbells_total", "{rung_by=\"agent\"}",
+	  "Doorbells between this agent and pods.", PL_CARRY_RINGS },
+	{ "podlane_carried_doorbells_total", "{rung_by=\"pod\"}", "",
+	  PL_CARRY_RUNG },
+	{ "podlane_lane_resumes_total", "",
+	  "Lanes to other nodes that went on after a loss.",
+	  PL_CARRY_RESUMES },
+};
+
+static void print_carried(const struct pl_remote *r, struct evbuffer *b)
+{
+	struct pl_carry_sum sum;
+	const char *last = "";
+
+	pl_remote_carried(r, &sum);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(carried); i++) {
+		if (strcmp(last, carried[i].name))
+			family(b, carried[i].name, "counter", carried[i].help);
+		last = carried[i].name;
+		evbuffer_add_printf(b, "%s%s %" PRIu64 "\n", last,
+				    carried[i].label, sum.n[carried[i].item]);
+	}
+}
+
 /* --- the plugin's requests ------------------------------------------------ */
 
 static void print_ended(struct evbuffer *b, const struct pl_op_count *ops)
@@ -451,8 +491,10 @@ int pl_metrics_print(const struct pl_agent *a, struct evbuffer *out)
 	print_agent(a, out);
 	rc = print_pods(a->pods, out);
 	print_broker(a->broker, out);
-	if (a->remote)
+	if (a->remote) {
 		print_peers(a->remote, out);
+		print_carried(a->remote, out);
+	}
 	print_ended(out, a->ops);
 	print_durations(out, a->ops);
 	print_process(out);

@@ -267,6 +267,17 @@ static int down_reason(const struct pl_rnode *n)
 	return n->peer && n->peer->reason ? n->peer->reason : n->reason;
 }
 
+void pl_remote_carried(const struct pl_remote *r, struct pl_carry_sum *sum)
+{
+	const struct pl_rnode *n;
+	const struct pl_rlane *l;
+
+	*sum = r->carried;
+	for (n = r->nodes; n; n = n->hh.next)
+		for (l = n->lanes; l; l = l->hh.next)
+			pl_carry_sum_add(sum, l->rep.base);
+}
+
 void pl_remote_nodes(struct pl_remote *r,
 		     void (*fn)(const struct pl_remote_node *n, void *arg),
 		     void *arg)

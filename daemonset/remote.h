@@ -49,6 +49,7 @@
 #include "common/err.h"
 #include "common/inet.h"
 #include "daemonset/registry.h"
+#include "daemonset/stats.h"
 #include "rdma/carrier.h"
 
 struct event_base;
@@ -249,6 +250,9 @@ struct pl_remote_node {
 	uint32_t replicas;		/* of regions of that node, here */
 	uint64_t sent_bytes, received_bytes;
 };
+
+/* What was done for lanes, those that are gone included. */
+void pl_remote_carried(const struct pl_remote *r, struct pl_carry_sum *sum);
 
 /* Each node of the registry but our own. */
 void pl_remote_nodes(struct pl_remote *r,

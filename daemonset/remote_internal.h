@@ -240,6 +240,7 @@ struct pl_remote {
 	struct pl_rread *reads;
 	struct pl_rown *owns;
 	struct pl_rfind *pod_finds;
+	struct pl_carry_sum carried;	/* for lanes that are gone */
 	uint64_t last_no;
 };
 

@@ -79,6 +79,7 @@ void pl_rlane_free(struct pl_rlane *l)
 		if (ev[i])
 			event_free(ev[i]);
 	}
+	pl_carry_sum_add(&l->node->r->carried, l->rep.base);
 	/* The pod sees the hang-up after it sees the final state. */
 	pl_guard_close(&l->bell);
 	pl_seg_close(&l->own);

@@ -69,33 +69,50 @@ cJSON *pl_flow_json(const struct pl_flow *f, bool has_counts)
 	return j;
 }
 
-cJSON *pl_carry_json(const struct pl_lane_seg *ctl)
+void pl_carry_sum_add(struct pl_carry_sum *sum, const struct pl_lane_seg *ctl)
 {
 	const struct pl_lane_carry *c;
+
+	if (!ctl || !(ctl->additions & PL_LANE_CARRY))
+		return;
+	c = &ctl->carry;
+
+	const _Atomic uint64_t *const from[PL_CARRY_ITEMS] = {
+		[PL_CARRY_PUTS] = &c->puts,
+		[PL_CARRY_PUT_BYTES] = &c->put_bytes,
+		[PL_CARRY_AGAIN_BYTES] = &c->again_bytes,
+		[PL_CARRY_COUNTER_PUTS] = &c->counter_puts,
+		[PL_CARRY_NOTIFIES] = &c->notifies,
+		[PL_CARRY_RINGS] = &c->rings,
+		[PL_CARRY_RUNG] = &c->rung,
+		[PL_CARRY_RESUMES] = &c->resumes,
+	};
+
+	for (int i = 0; i < PL_CARRY_ITEMS; i++)
+		sum->n[i] = plus(sum->n[i], pl_stat_read(from[i]));
+}
+
+cJSON *pl_carry_json(const struct pl_lane_seg *ctl)
+{
+	static const char *const items[PL_CARRY_ITEMS] = {
+		[PL_CARRY_PUTS] = "puts",
+		[PL_CARRY_PUT_BYTES] = "putBytes",
+		[PL_CARRY_AGAIN_BYTES] = "againBytes",
+		[PL_CARRY_COUNTER_PUTS] = "counterPuts",
+		[PL_CARRY_NOTIFIES] = "notifies",
+		[PL_CARRY_RINGS] = "podRung",
+		[PL_CARRY_RUNG] = "rungByPod",
+		[PL_CARRY_RESUMES] = "resumes",
+	};
+	struct pl_carry_sum sum = { .n = { 0 } };
 	cJSON *j;
 
 	if (!ctl || !(ctl->additions & PL_LANE_CARRY))
 		return NULL;
-	c = &ctl->carry;
+	pl_carry_sum_add(&sum, ctl);
 	j = cJSON_CreateObject();
-
-	const struct {
-		const char *name;
-		const _Atomic uint64_t *v;
-	} items[] = {
-		{ "puts", &c->puts },
-		{ "putBytes", &c->put_bytes },
-		{ "againBytes", &c->again_bytes },
-		{ "counterPuts", &c->counter_puts },
-		{ "notifies", &c->notifies },
-		{ "podRung", &c->rings },
-		{ "rungByPod", &c->rung },
-		{ "resumes", &c->resumes },
-	};
-
-	for (size_t i = 0; i < PL_ARRAY_SIZE(items); i++)
-		cJSON_AddNumberToObject(j, items[i].name,
-					(double)pl_stat_read(items[i].v));
+	for (int i = 0; i < PL_CARRY_ITEMS; i++)
+		cJSON_AddNumberToObject(j, items[i], (double)sum.n[i]);
 	return j;
 }
 

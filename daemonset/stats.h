@@ -105,6 +105,26 @@ void pl_flow_add(struct pl_flow *sum, const struct pl_flow *more);
 /* What is not counted is left out; NULL when there is no memory. */
 cJSON *pl_flow_json(const struct pl_flow *f, bool has_counts);
 
+/* What an agent did for lanes to other nodes, since they have these. */
+enum pl_carry_item {
+	PL_CARRY_PUTS,
+	PL_CARRY_PUT_BYTES,
+	PL_CARRY_AGAIN_BYTES,
+	PL_CARRY_COUNTER_PUTS,
+	PL_CARRY_NOTIFIES,
+	PL_CARRY_RINGS,
+	PL_CARRY_RUNG,
+	PL_CARRY_RESUMES,
+	PL_CARRY_ITEMS,
+};
+
+struct pl_carry_sum {
+	uint64_t n[PL_CARRY_ITEMS];
+};
+
+/* ctl NULL, or no replica: adds nothing. */
+void pl_carry_sum_add(struct pl_carry_sum *sum, const struct pl_lane_seg *ctl);
+
 /* What the agent counted in a replica; NULL: it is none. */
 cJSON *pl_carry_json(const struct pl_lane_seg *ctl);
 

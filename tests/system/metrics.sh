@@ -46,11 +46,16 @@ check "... by pod" metric 1 'podlane_pod_lanes{namespace="default",pod="a"}' 1
 check "... and by node" metric 1 'podlane_peer_lanes{node="node2"}' 1
 check "that node is connected" metric 1 podlane_peers_connected 1
 kill -KILL "${CLIENT[lane]}"
+says 0 "got pong" client a connect 10.88.2.10 svc 10000 >/dev/null
+bytes() { metric 2 podlane_carried_bytes_total 8; }
+check "bytes that were carried, of lanes that are gone" wait_for 10 bytes
+check "nothing was lost and sent again" metric 2 \
+	podlane_carried_again_bytes_total 0
 client_bg b here listen here same 9
 soon here listening
 check "bytes of a lane that is gone" says 0 "got pong" \
 	client a connect 10.88.1.11 here 10000
-sent() { metric 1 'podlane_pod_lanes_total{pod="a"}' 2; }
+sent() { metric 1 'podlane_pod_lanes_total{pod="a"}' 3; }
 check "lanes that were" wait_for 10 sent
 client_bg a reg region r 100000 same
 soon reg published
