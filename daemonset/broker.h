@@ -76,6 +76,12 @@ struct pl_broker_part {
 	uint64_t offset, bytes;
 };
 
+/*
+ * The pod of this node whose lane or region has this id broke a rule: it is
+ * named in the log.
+ */
+void pl_broker_broke(struct pl_broker *b, uint64_t id, const char *rule);
+
 struct pl_broker_region {
 	uint64_t id;
 	const uint8_t *uid;

@@ -65,6 +65,7 @@ struct pl_lane_end {
 	uint64_t bytes;			/* charged to the pod */
 	const struct pl_lane_seg *ctl;	/* NULL: not known yet */
 	bool sum_told;			/* that a checksum was wrong */
+	bool rules_told;		/* that its counters are */
 	LIST_ENTRY(pl_lane_end) of_client;
 };
 
@@ -261,6 +262,11 @@ struct pl_region_own *pl_region_find(struct pl_pod *pod, const char *name);
 /* What the owner says that it has by now, as far as its segments go. */
 uint64_t pl_region_size_now(const struct pl_region_own *r);
 void pl_opening_end(struct pl_region_opening *o);
+
+/* --- broker_rules.c ------------------------------------------------------- */
+
+/* Log once that the end's counters break the rules of the lane, if they do. */
+void pl_lane_end_rules(struct pl_lane_end *end);
 
 /* --- broker_grow.c -------------------------------------------------------- */
 

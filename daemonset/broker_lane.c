@@ -82,6 +82,7 @@ void pl_lane_end_look(struct pl_lane_end *end)
 	char from[INET6_ADDRSTRLEN] = "", to[INET6_ADDRSTRLEN] = "";
 	struct pl_flows f;
 
+	pl_lane_end_rules(end);
 	pl_flows_read(end->ctl, &f);
 	if (end->sum_told || !end->client || !f.rx.n[PL_FLOW_BAD_SUMS])
 		return;

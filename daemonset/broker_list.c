@@ -190,7 +190,9 @@ static cJSON *opening_json(const struct pl_region_opening *o)
 	add_addr(j, "owner", &o->owner);
 	cJSON_AddStringToObject(j, "node", o->node);
 	cJSON_AddStringToObject(j, "path", o->is_pending ? "opening" : o->path);
-	add_num(j, "sizeBytes", PL_MAX(o->size, o->end));
+	/* What it has grown by is known in whole segments. */
+	add_num(j, "sizeBytes", o->end > pl_seg_round(o->size) ? o->end :
+								 o->size);
 	cJSON_AddNullToObject(j, "version");
 	add_num(j, "readers", 1);
 	return j;

@@ -383,8 +383,8 @@ static void finish(struct pl_rsub *s)
 	bool died = s->own->died || s->broken;
 
 	if (s->broken)
-		pl_warn("region=%llu: its owner broke the rules of the publish "
-			"log", (unsigned long long)s->own->id);
+		pl_broker_broke(s->node->r->broker, s->own->id,
+				"its publish log, or its size, is wrong");
 	if (counters_put(s, s->version, died ? PL_STATE_DEAD :
 					       PL_STATE_CLOSED) < 0)
 		return;

@@ -375,8 +375,7 @@ static void broke(struct pl_rlane *l, const char *rule)
 		l->sent = l->summed;
 	c.head = l->sent;
 
-	pl_warn("node=%s lane=%llu: a pod broke the rules of its lane: %s",
-		l->node->name, (unsigned long long)l->id, rule);
+	pl_broker_broke(l->node->r->broker, l->id, rule);
 	l->closing = true;
 	l->died = true;
 	counters_put(l, &c);

@@ -143,7 +143,7 @@ grows a far read 10.88.2.10 1
 check "a reader beside a liar" soon near "failed: wait: EPROTO"
 check "is logged with the liar's name" said 2 "pod=default/c .*has not grown so far"
 check "one on another node" soon far "failed: wait: ECONNRESET"
-check "is logged" said 2 "broke the rules of the publish log"
+check "is logged" said 2 "pod=default/c .*broke the rules of region 'g'"
 told near far liar
 grows c part part
 soon part tried

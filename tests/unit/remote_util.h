@@ -76,6 +76,7 @@ struct pl_broker {
 	uint64_t last_id;
 	uint64_t ended[64];		/* ids of pl_broker_lane_ended */
 	unsigned int n_ended;
+	unsigned int n_broke;		/* pl_broker_broke */
 	int refuse;			/* incoming: this errno at once */
 	pl_broker_incoming_done *done;	/* of the incoming that waits */
 	void *arg;
@@ -149,6 +150,13 @@ void pl_broker_lane_ended(struct pl_broker *b, uint64_t id)
 		b->done = NULL;
 	assert_true(b->n_ended < PL_ARRAY_SIZE(b->ended));
 	b->ended[b->n_ended++] = id;
+}
+
+void pl_broker_broke(struct pl_broker *b, uint64_t id, const char *rule)
+{
+	(void)id;
+	(void)rule;
+	b->n_broke++;
 }
 
 static inline uint64_t region_size(const struct region *r)

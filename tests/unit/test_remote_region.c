@@ -760,6 +760,7 @@ static void grows_in_words(void **state)
 	publish_raw(&o, 0, 8);
 	RUN_UNTIL(n->base, r.status == 2);
 	assert_int_equal(state_of(&r), PL_STATE_DEAD);
+	assert_int_equal(n->a.n_broke, 1);
 	reader_close(&n->b, &r, 0);
 	region_gone(&n->a, false);
 }
