@@ -66,6 +66,13 @@ for m in man/*.[37]; do
 		functions | grep -qx "$(basename "${m%.3}")" ||
 		say "$m: of nothing that is exported"
 done
+# Each program is shown, or one of the two that are not, and runs in the test.
+for c in shm/examples/*.c; do
+	name=$(basename "${c%.c}")
+	grep -qwF "EXAMPLE $name.c" man/*.[37] || grep -qF "$name.c" man/podlane.7 ||
+		say "$c: no page shows it"
+	grep -qw "$name" tests/system/examples.sh || say "$c: nothing runs it"
+done
 if command -v mandoc >/dev/null; then
 	for m in man/pl_*.3 man/podlane.h.3 man/podlane.7; do
 		awk -f man/example.awk "$m" | mandoc -T lint -W warning ||

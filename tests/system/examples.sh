@@ -26,7 +26,7 @@ all_pages() {
 check "a page for each function" all_pages
 # The program as a reader sees it.
 shown() {
-	mandoc -T ascii "$1" | col -bx | awk '/^[A-Z]/ { p = 0 } p
+	mandoc -T ascii "$1" | sed 's,.\x08,,g' | awk '/^[A-Z]/ { p = 0 } p
 		/^EXAMPLES/ { p = 1 }' | sed 's/^     //'
 }
 same_text() {

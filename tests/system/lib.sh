@@ -240,6 +240,8 @@ client() {
 prog() {
 	local name=$1 as=$2
 	shift 2
+	# What another one of this name has said is not this one's.
+	: >"$T/$as.out"
 	nsenter --net=/proc/"${POD[$name]}"/ns/net "$@" >"$T/$as.out" &
 	CLIENT[$as]=$!
 	PIDS+=("$!")
