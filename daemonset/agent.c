@@ -144,6 +144,7 @@ static int remote_start(struct pl_agent *a, struct pl_err *err)
 		.port = conf->port,
 		.connections = (int)conf->connections,
 		.congestion = conf->congestion,
+		.polling = conf->polling,
 		.security = { .kind = conf->security,
 			      .plain = !conf->encrypt,
 			      .ca = *conf->ca ? conf->ca : NULL,

@@ -52,6 +52,7 @@ struct pl_agent_conf {
 	uint16_t port;			/* 0: the registry's */
 	uint32_t connections;		/* 0: default */
 	char congestion[PL_CARRIER_CONGESTION_BYTES];
+	enum pl_polling polling;	/* for RDMA */
 	enum pl_security security;	/* UNSET only without a registry */
 	bool encrypt;			/* or only know each other */
 	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];	/* "": none */

@@ -236,6 +236,14 @@ static void add_remote_node(const struct pl_remote_node *n, void *arg)
 	add_num(j, "replicas", n->replicas);
 	add_num(j, "sentBytes", n->sent_bytes);
 	add_num(j, "receivedBytes", n->received_bytes);
+	if (!n->work_requests)
+		return;
+	add_num(j, "rdmaBytes", n->rdma_bytes);
+	add_num(j, "rdmaCopiedBytes", n->rdma_copied_bytes);
+	add_num(j, "workRequests", n->work_requests);
+	add_num(j, "completions", n->completions);
+	add_num(j, "doorbells", n->doorbells);
+	add_num(j, "wakeups", n->wakeups);
 }
 
 static cJSON *node_json(const struct pl_broker *b, const struct pl_node *n)

@@ -179,6 +179,29 @@ static int get_security(const cJSON *obj, const char *where,
 			  "\"psk\" or \"none\", not '%.200s'", s);
 }
 
+static int get_polling(const cJSON *obj, const char *where,
+		       const struct key *k, void *field, struct pl_err *err)
+{
+	static const char *const names[] = {
+		[PL_POLLING_ADAPTIVE] = "adaptive",
+		[PL_POLLING_EVENT] = "event",
+		[PL_POLLING_BUSY] = "busy",
+	};
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc <= 0)
+		return rc;
+	for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++) {
+		if (strcmp(s, names[i]))
+			continue;
+		*(enum pl_polling *)field = (enum pl_polling)i;
+		return rc;
+	}
+	return pl_err_set(err, EINVAL, "carrier.polling must be \"adaptive\", "
+			  "\"event\" or \"busy\", not '%.200s'", s);
+}
+
 static int get_level(const cJSON *obj, const char *where, const struct key *k,
 		     void *field, struct pl_err *err)
 {
@@ -218,6 +241,7 @@ static const struct key keys[] = {
 	  0 },
 	{ "carrier", "peerTimeout", get_seconds, AT(peer_ms), 1000,
 	  PEER_MAX_S * 1000 },
+	{ "carrier", "polling", get_polling, AT(polling), 0, 0 },
 	{ "carrier", "security", get_security, AT(security), 0, 0 },
 	{ "carrier", "encrypt", get_bool, AT(encrypt), 0, 0 },
 	{ "carrier", "ca", get_path, AT(ca), 0, 0 },

@@ -144,6 +144,7 @@ static int carrier_start(struct pl_remote *r, struct pl_err *err)
 		.connections = r->connections,
 		.dead_ms = r->dead_ms,
 		.congestion = r->congestion,
+		.verbs = { .polling = r->polling },
 		.security = r->security,
 		.base = r->base,
 		.cb = { .admit = admit_cb,
@@ -206,6 +207,7 @@ int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 	r->connections = cfg->connections;
 	r->dead_ms = cfg->dead_ms;
 	r->congestion = cfg->congestion;
+	r->polling = cfg->polling;
 	r->security = cfg->security;
 	r->registry = cfg->registry;
 	r->resume_ns = (uint64_t)(cfg->resume_ms ? cfg->resume_ms :
@@ -315,6 +317,12 @@ void pl_remote_nodes(struct pl_remote *r,
 		out.lanes = n ? HASH_COUNT(n->lanes) : 0;
 		out.replicas = n ? HASH_COUNT(n->reps) : 0;
 		out.sent_bytes = st.put_bytes;
+		out.rdma_bytes = st.rdma_bytes;
+		out.rdma_copied_bytes = st.rdma_copied_bytes;
+		out.work_requests = st.work_requests;
+		out.completions = st.completions;
+		out.doorbells = st.doorbells;
+		out.wakeups = st.wakeups;
 		out.received_bytes = st.received_bytes;
 		fn(&out, arg);
 	}

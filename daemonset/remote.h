@@ -65,6 +65,7 @@ struct pl_remote_config {
 	int connections;		/* per pair of nodes; 0: default */
 	/* See struct pl_carrier_config; outlives the remote part, or NULL. */
 	const char *congestion;
+	enum pl_polling polling;	/* for RDMA */
 	struct pl_carrier_security security;	/* its paths outlive it, too */
 	int resume_ms;			/* 0: default; see pl_remote_resume */
 	int dead_ms;			/* silent so long: lost; 0: default */
@@ -249,6 +250,9 @@ struct pl_remote_node {
 	uint32_t lanes;
 	uint32_t replicas;		/* of regions of that node, here */
 	uint64_t sent_bytes, received_bytes;
+	/* Of what was sent: by RDMA, of that copied first; what it took. */
+	uint64_t rdma_bytes, rdma_copied_bytes;
+	uint64_t work_requests, completions, doorbells, wakeups;
 };
 
 /* What was done for lanes, those that are gone included. */

@@ -423,15 +423,29 @@ static int create(const struct pl_carrier_config *cfg, bool only,
 	return 0;
 }
 
+/* RDMA has no encryption: where it was asked for, tcp does everything. */
+static bool is_encrypted(const struct pl_carrier_config *cfg)
+{
+	return cfg->security.kind != PL_SECURITY_NONE && !cfg->security.plain;
+}
+
 static int auto_create(const struct pl_carrier_config *cfg,
 		       struct pl_carrier **out, struct pl_err *err)
 {
-	return create(cfg, false, out, err);
+	if (!is_encrypted(cfg))
+		return create(cfg, false, out, err);
+	pl_info("carrier: RDMA does not encrypt, lanes use tcp; \"encrypt\": "
+		"false allows RDMA");
+	return pl_carrier_create(&pl_carrier_tcp, cfg, out, err);
 }
 
 static int verbs_create(const struct pl_carrier_config *cfg,
 			struct pl_carrier **out, struct pl_err *err)
 {
+	if (is_encrypted(cfg))
+		return pl_err_set(err, EINVAL, "carrier \"verbs\": RDMA does "
+				  "not encrypt; say \"encrypt\": false, or use "
+				  "another carrier");
 	return create(cfg, true, out, err);
 }
 

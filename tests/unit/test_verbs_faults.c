@@ -157,6 +157,25 @@ static void verbs_or_nothing(void **state)
 			       "address 127.0.0.1"));
 }
 
+/* RDMA does not encrypt, so it is not used where that was asked for. */
+static void no_encryption(void **state)
+{
+	struct pair *p = *state;
+	struct end e = { 0 };
+	struct pl_carrier_config cfg = end_config(&e, p->base, "node-c", 0);
+	struct pl_err err = { 0 };
+
+	cfg.security = (struct pl_carrier_security){ .kind = PL_SECURITY_TLS };
+	assert_int_equal(pl_carrier_create(&pl_carrier_verbs, &cfg, &e.c,
+					   &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "RDMA does not encrypt"));
+	ends_tls(NULL);
+	end_create(&e, p->base, "node-c", 0);
+	assert_string_equal(e.c->path, "tcp+tls");
+	pl_carrier_destroy(e.c);
+	ends_fini(NULL);
+}
+
 /* A node whose agent knows tcp only, whoever of the two has the lower name. */
 static void other_has_tcp(void **state)
 {
@@ -505,7 +524,8 @@ int main(void)
 						setup_without, teardown),
 		cmocka_unit_test_setup_teardown(verbs_or_nothing,
 						setup_without, teardown),
-		T(other_has_tcp), T(each_call_fails), T(calls_fail_in_service),
+		T(other_has_tcp), T(no_encryption), T(each_call_fails),
+		T(calls_fail_in_service),
 		T(completions_with_errors), T(device_goes_and_comes),
 		T(memlock_there), T(read_only_is_copied), T(nothing_inline),
 		T(out_of_queue_pairs), T(foreigner), T(writes_outside),
