@@ -155,6 +155,19 @@ check "... is read to its end" wait_is paged
 check "... all of it" nodes 'any(.[]; .name == "node1") and
 	any(.[]; .name == "w8")'
 
+forget
+api '{"op":"fault","for":"watch","times":2,"status":410,"message":"too old"}' \
+	>/dev/null
+api '{"op":"fault","for":"continue","times":2,"status":410,"message":"page"}' \
+	>/dev/null
+api '{"op":"end_watches"}' >/dev/null
+check "410 in place of a watch, and in the middle of a list" seen_again w11
+began_again() { asked nodes \
+	'map(select(.path | contains("continue=") | not)) | length >= 3'; }
+check "... which then begins anew" began_again
+check "... and has all of them" nodes 'any(.[]; .name == "node1") and
+	any(.[]; .name == "w8")'
+
 # --- who we are -------------------------------------------------------------
 
 api '{"op":"set","tokens":["t2"]}' >/dev/null
@@ -179,6 +192,11 @@ check "... and the Node is not made" says 1 null note node1 .
 api_node 1
 check "it comes back with what it says" wait_is note_back
 check "and serves" wait_is agent_ready 1
+# Node 2 refuses an agent until it knows its Node.
+client_bg b svc5 listen svc5 same 1
+soon svc5 listening
+check "... also other nodes" wait_for 30 says 0 "got pong" \
+	client a connect 10.88.2.10 svc5 10000
 
 # --- no API -----------------------------------------------------------------
 

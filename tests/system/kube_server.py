@@ -187,7 +187,8 @@ class Handler(BaseHTTPRequestHandler):
             if S.tokens is not None and \
                     auth not in ["Bearer " + t for t in S.tokens]:
                 raise Refusal(401, "Unauthorized", "Unauthorized")
-            f = self.fault(what)
+            f = self.fault("continue") if "continue" in q else None
+            f = f or self.fault(what)
             if f and f.get("hang_up"):
                 self.hang_up()
                 return
