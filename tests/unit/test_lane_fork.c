@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 
 #include "shm/region.h"
@@ -467,6 +468,40 @@ static void descriptors(void **state)
 	pl_lane_close(b);
 }
 
+/* A child that can't have its own has none, rather than its parent's. */
+static void no_descriptors_left(void **state)
+{
+	const struct rlimit few = { 3, 3 };
+	struct pl_lane *a, *b;
+	pid_t pid;
+	char c;
+
+	(void)state;
+	pair(&a, &b, false);
+	assert_int_equal(readable(a, 0), 0);
+	assert_int_equal(pl_lane_send(b, "123", 3, 0), 3);
+	assert_int_equal(pl_lane_recv(a, &c, 1, 0), 1);
+	pid = fork();
+	if (pid == 0) {
+		must(setrlimit(RLIMIT_NOFILE, &few) == 0);
+		must(pl_lane_recv(a, &c, 1, 0) == 1 && c == '2');
+		must(pl_lane_recv(a, &c, 1, 0) == 1 && c == '3');
+		must(pl_lane_recv(a, &c, 1, PL_DONTWAIT) == -EAGAIN);
+		must(pl_lane_fd(a) == -EMFILE);
+		must(pl_lane_send(a, "x", 1, 0) == 1);
+		_exit(0);
+	}
+	assert_int_equal(child_status(pid), 0);
+	assert_int_equal(pl_lane_recv(b, &c, 1, 0), 1);
+	assert_int_equal(pl_lane_recv(a, &c, 1, PL_DONTWAIT), -EAGAIN);
+	assert_int_equal(readable(a, 0), 0);
+	assert_int_equal(pl_lane_send(b, "4", 1, 0), 1);
+	assert_true(polls(a, 1));
+	late_bytes(a, b);
+	pl_lane_close(a);
+	pl_lane_close(b);
+}
+
 /* The peer was asked to ring, and a child that waited has taken that back. */
 static void asked_by_a_child(void **state)
 {
@@ -656,6 +691,7 @@ int main(void)
 		lane_test(killed_while_sending),
 		lane_test(killed_while_asleep),
 		lane_test(descriptors),
+		lane_test(no_descriptors_left),
 		lane_test(asked_by_a_child),
 		lane_test(regions),
 		lane_test(connections),
