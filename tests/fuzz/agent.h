@@ -215,7 +215,8 @@ static const struct fuzz_type {
 	{ PL_MSG_REGION_CREATE, 1 }, { PL_MSG_REGION_OPEN, 0 },
 	{ PL_MSG_REGION_CLOSE, 0 },  { PL_MSG_ACCEPT, 1 },
 	{ PL_MSG_REJECT, 0 },	     { PL_MSG_LANE_RESUME, 2 },
-	{ PL_MSG_LANE_SHOW, 1 },
+	{ PL_MSG_LANE_SHOW, 1 },     { PL_MSG_REGION_GROW, 1 },
+	{ PL_MSG_REGION_MORE, 0 },
 };
 
 /* Of a few lanes; the remote part makes the same number of it, FUZZ_NO. */

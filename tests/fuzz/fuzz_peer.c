@@ -190,23 +190,26 @@ static void fake_stats(const struct pl_carrier_peer *p,
 	memset(st, 0, sizeof(*st));
 }
 
-/* In the place of the one in rdma/. */
-const struct pl_carrier_ops pl_carrier_tcp = {
-	.name = "tcp",
-	.create = fake_create,
-	.destroy = fake_destroy,
-	.peer_get = fake_peer_get,
-	.peer_forget = fake_peer_forget,
-	.expose = fake_expose,
-	.extend = fake_extend,
-	.revoke = fake_revoke,
-	.source = fake_source,
-	.source_end = fake_source_end,
-	.put = fake_put,
-	.message = fake_message,
-	.queued = fake_queued,
-	.stats = fake_stats,
-};
+/* In the place of those in rdma/, each of which needs the others. */
+#define FAKE(label) {							\
+	.name = label,							\
+	.create = fake_create,						\
+	.destroy = fake_destroy,					\
+	.peer_get = fake_peer_get,					\
+	.peer_forget = fake_peer_forget,				\
+	.expose = fake_expose,						\
+	.extend = fake_extend,						\
+	.revoke = fake_revoke,						\
+	.source = fake_source,						\
+	.source_end = fake_source_end,					\
+	.put = fake_put,						\
+	.message = fake_message,					\
+	.queued = fake_queued,						\
+	.stats = fake_stats,						\
+}
+const struct pl_carrier_ops pl_carrier_tcp = FAKE("tcp");
+const struct pl_carrier_ops pl_carrier_auto = FAKE("auto");
+const struct pl_carrier_ops pl_carrier_verbs = FAKE("verbs");
 
 /* --- the other node ------------------------------------------------------- */
 
@@ -243,6 +246,8 @@ static const uint16_t sizes[PL_PEER_TYPES] = {
 	[PL_PEER_REGION_END] = sizeof(struct pl_peer_region_end),
 	[PL_PEER_REGION_LATER] = sizeof(struct pl_peer_hdr),
 	[PL_PEER_REGION_MORE] = sizeof(struct pl_peer_region_more),
+	[PL_PEER_POD_FIND] = sizeof(struct pl_peer_pod),
+	[PL_PEER_POD_FOUND] = sizeof(struct pl_peer_pod),
 };
 
 static const struct pl_peer_addr here = { .family = 4,
@@ -310,7 +315,7 @@ static void peer_message(struct fuzz *f)
 {
 	uint64_t msg[PL_CARRIER_MSG_MAX / 8] = { 0 };
 	uint8_t which = fuzz_u8(f), how = fuzz_u8(f);
-	uint16_t type = which % 16;
+	uint16_t type = which % 20;
 	struct pl_peer_hdr h;
 	size_t len;
 
