@@ -48,10 +48,11 @@ in_the_middle() {
 	wait_for 40 role worker && wait_for 10 role "${1:-server}" && sleep 1
 }
 ended() {
-	local rc s=0
+	local rc s=0 most=300
+	sanitized && most=1200
 	while kill -0 "$RUN" 2>/dev/null; do
 		s=$((s + 1))
-		[ $s -lt 300 ] || { kill -KILL "$RUN"; wait "$RUN"; return 99; }
+		[ $s -lt $most ] || { kill -KILL "$RUN"; wait "$RUN"; return 99; }
 		sleep 0.1
 	done
 	wait "$RUN"

@@ -1,8 +1,8 @@
 /*
  * tests/system/flip_bit.c - one wrong bit in another process's memory
  *
- *   flip_bit PID   flips a bit in the middle of the largest mapping that PID
- *                  may write, the third byte of a word there
+ *   flip_bit PID   flips a bit in the middle of the mapping that PID may write
+ *                  and has most memory in, the third byte of a word there
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,17 +18,20 @@ static int fail(const char *what)
 	return 1;
 }
 
-static uint64_t middle_of_largest(FILE *maps)
+/* Of smaps; a mapping's size says little, sanitizers have some of terabytes. */
+static uint64_t middle_of_largest(FILE *smaps)
 {
-	uint64_t from, to, most = 0, at = 0;
-	char line[512], mode[8];
+	uint64_t from = 0, to = 0, rss, most = 0, at = 0;
+	char line[512], mode[8] = "";
 
-	while (fgets(line, sizeof(line), maps)) {
+	while (fgets(line, sizeof(line), smaps)) {
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to,
-			   mode) != 3 || mode[1] != 'w' || to - from <= most)
+			   mode) == 3 ||
+		    sscanf(line, "Rss: %" SCNu64, &rss) != 1 ||
+		    mode[1] != 'w' || rss <= most)
 			continue;
-		most = to - from;
-		at = from + most / 2;
+		most = rss;
+		at = from + (to - from) / 2;
 	}
 	return at & ~UINT64_C(3);
 }
@@ -38,17 +41,17 @@ int main(int argc, char **argv)
 	unsigned char byte;
 	char path[64];
 	uint64_t at;
-	FILE *maps;
+	FILE *smaps;
 	int fd;
 
 	if (argc != 2)
 		return 2;
-	snprintf(path, sizeof(path), "/proc/%.16s/maps", argv[1]);
-	maps = fopen(path, "r");
-	if (!maps)
+	snprintf(path, sizeof(path), "/proc/%.16s/smaps", argv[1]);
+	smaps = fopen(path, "r");
+	if (!smaps)
 		return fail(path);
-	at = middle_of_largest(maps) + 2;
-	fclose(maps);
+	at = middle_of_largest(smaps) + 2;
+	fclose(smaps);
 	snprintf(path, sizeof(path), "/proc/%.16s/mem", argv[1]);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || pread(fd, &byte, 1, (off_t)at) != 1)

@@ -34,6 +34,7 @@
 #   check NAME CMD... prints "ok NAME" or "FAIL NAME" with the output of CMD
 #   step NAME CMD...  check, but in this shell: for what starts processes
 #   skip NAME REASON
+#   sanitized         whether the programs were built with sanitizers
 #   wait_for SECONDS CMD...  until CMD succeeds
 #
 # VIA is the carrier that lanes between nodes are to use (tcp), SLOWER how many
@@ -89,6 +90,7 @@ step() {
 	fi
 }
 skip() { echo "skip $1: $2"; }
+sanitized() { grep -q -- -fsanitize "$O/flags"; }
 wait_for() {
 	local end=$((SECONDS + $1 * ${SLOWER:-1} + 1))
 	shift

@@ -237,7 +237,8 @@ static void json_has_this_shape(void **state)
 
 	(void)state;
 	check_keys(doc, "version machine results ");
-	check_keys(m, "kernel cpu cores congestion_control default_qdisc ");
+	check_keys(m, "kernel cpu cores congestion_control default_qdisc "
+		   "carrier ");
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
 		   "sysctl overlay_sockets carrier ");
 	check_keys(one, "model placement variable_update transport workers "
