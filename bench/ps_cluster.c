@@ -436,6 +436,8 @@ int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 		rc = make_node(c, n, err);
 	if (rc == 0)
 		rc = make_underlay(c, err);
+	for (n = 1; n <= PS_NODES && rc == 0 && c->wire.bytes_per_s; n++)
+		rc = ps_wire_apply(&c->wire, c->node[n - 1].netns, "u", err);
 	if (rc == 0)
 		rc = write_registry(c, err);
 	if (rc == 0)

@@ -19,6 +19,7 @@
 #include "bench/cni_run.h"
 #include "bench/ps_child.h"
 #include "bench/ps_options.h"
+#include "bench/ps_wire.h"
 
 #define PS_NODES 2
 #define PS_PODS_MAX (PS_WORKERS_MAX + 2 * PS_SERVERS_MAX)
@@ -44,6 +45,7 @@ struct ps_cluster {
 	struct ps_programs programs;
 	const char *congestion;		/* of TCP; NULL: as it is */
 	const char *security;		/* between agents; NULL: "none" */
+	struct ps_wire wire;		/* between nodes */
 	char dir[PS_DIR_BYTES];		/* "": none */
 	struct cni_pod node[PS_NODES];
 	pid_t agent[PS_NODES];		/* 0: none */
@@ -60,7 +62,7 @@ int ps_programs_find(struct ps_programs *p, const char *cni_bin,
 
 /*
  * Nodes and agents. run_dir NULL: a temporary folder. c is zeroed before, but
- * for programs, congestion and security.
+ * for programs, congestion, security and wire.
  */
 int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 		    const struct ps_watch *watch, struct pl_err *err);

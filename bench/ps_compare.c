@@ -148,6 +148,7 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 
 	b->cluster.congestion = o->congestion;
 	b->cluster.security = o->security;
+	b->cluster.wire = o->wire;
 	rc = ps_cluster_init(&b->cluster, o->run_dir, &b->watch, err);
 	if (rc == 0)
 		rc = add_all_pods(b, err);

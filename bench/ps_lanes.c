@@ -21,9 +21,10 @@ void ps_name_worker(const struct ps_job *job, uint32_t rank, char *buf,
 	snprintf(buf, size, "ps.%u.worker.%u", job->o.port, rank);
 }
 
-void ps_name_grads(const struct ps_job *job, char *buf, size_t size)
+void ps_name_grads(const struct ps_job *job, uint32_t server, char *buf,
+		   size_t size)
 {
-	snprintf(buf, size, "ps.%u.gradients", job->o.port);
+	snprintf(buf, size, "ps.%u.%u.gradients", job->o.port, server);
 }
 
 void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,

@@ -84,6 +84,16 @@ static int set_security(struct ps_opts *o, const struct option_row *row,
 	return rc < 0 ? rc : set_text(o, row, value, err);
 }
 
+static int set_wire(struct ps_opts *o, const struct option_row *row,
+		    const char *value, struct pl_err *err)
+{
+	int rc = ps_wire_parse(value, field(o, row), err);
+
+	if (rc < 0)
+		pl_err_prefix(err, "--%s", row->name);
+	return rc;
+}
+
 /* The next part of a list: copied to buf, cut at a comma; NULL: no more. */
 static const char *next_part(const char *list, char *buf, size_t size,
 			     const struct option_row *row, struct pl_err *err)
@@ -335,6 +345,8 @@ static const struct option_row rows[] = {
 	{ "congestion-control", "NAME", PS_CMD_COMPARE, set_congestion,
 	  AT(congestion), 0, 0,
 	  "of TCP in all namespaces, as reno or bbr (the machine's)" },
+	{ "link", "RATE[,DELAY]", PS_CMD_COMPARE, set_wire, AT(wire), 0, 0,
+	  "of the wire between the nodes, as 10g or 1g,50us (no limit)" },
 	{ "security", "none|auth|tls", PS_CMD_COMPARE, set_security,
 	  AT(security), 0, 0,
 	  "between the agents: plain text, a key, or encryption (none)" },

@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 #include "bench/ps_models.h"
+#include "bench/ps_wire.h"
 
 #define PS_SERVERS_MAX 16
 #define PS_WORKERS_MAX 64
@@ -75,6 +76,7 @@ struct ps_opts {
 	/* compare. */
 	const char *json, *plot, *run_dir, *cni_bin, *podlaned;
 	const char *congestion;		/* NULL: what the machine has */
+	struct ps_wire wire;		/* between the nodes; of --link */
 	const char *security;		/* between the agents; NULL: none */
 };
 

@@ -17,10 +17,13 @@ struct worker {
 	struct pl_conn *conn;
 	struct pl_lane *lanes[PS_SERVERS_MAX];
 	struct pl_region *params[PS_SERVERS_MAX];
-	struct pl_region *grads;
-	struct pl_region *neighbours[PS_WORKERS_MAX];
-	uint32_t n_neighbours;		/* whose gradients this one sums */
-	bool local_sum;
+	struct for_server {
+		struct pl_region *grads;
+		/* Whose gradients this one sums. */
+		struct pl_region *neighbours[PS_WORKERS_MAX];
+		uint32_t n_neighbours;
+		bool local_sum;
+	} to[PS_SERVERS_MAX];
 	uint64_t sent, received;
 };
 
@@ -79,24 +82,28 @@ static int fill(struct worker *w, uint32_t step, uint32_t c,
 {
 	const struct ps_plan *plan = &w->job->plan;
 	struct ps_chunk k = ps_plan_chunk(plan, c);
-	uint64_t version = (uint64_t)step * plan->n_chunks + c + 1;
+	uint64_t version = (uint64_t)step *
+			   ps_plan_server_chunks(plan, k.server) +
+			   c / plan->servers + 1;
+	const struct for_server *to = &w->to[k.server];
 	const float *src[PS_WORKERS_MAX];
 	uint32_t i;
 	int r;
 
-	for (i = 0; i < w->n_neighbours; i++) {
-		r = wait_region(w, w->neighbours[i], version, "gradients",
+	for (i = 0; i < to->n_neighbours; i++) {
+		r = wait_region(w, to->neighbours[i], version, "gradients",
 				err);
 		if (r)
 			return r;
-		src[i] = (const float *)pl_region_data(w->neighbours[i]) +
-			 k.first;
+		src[i] = (const float *)pl_region_data(to->neighbours[i]) +
+			 k.server_first;
 	}
 	if (!w->job->o.raw)
 		ps_fill_sum(plan, c, w->job->o.rank, step, src,
-			    w->n_neighbours,
-			    (float *)pl_region_data(w->grads) + k.first);
-	r = pl_region_publish(w->grads, k.first * sizeof(float),
+			    to->n_neighbours,
+			    (float *)pl_region_data(to->grads) +
+			    k.server_first);
+	r = pl_region_publish(to->grads, k.server_first * sizeof(float),
 			      k.n * sizeof(float), NULL);
 	if (r)
 		return pl_err_set(err, -r, "publishing gradients: %s",
@@ -193,6 +200,14 @@ static void podlane_bytes(void *state, uint64_t *sent, uint64_t *received)
 	*received = w->received;
 }
 
+static void close_regions(struct for_server *to)
+{
+	for (uint32_t i = 0; i < to->n_neighbours; i++)
+		pl_region_close(to->neighbours[i]);
+	if (to->grads)
+		pl_region_close(to->grads);
+}
+
 static void podlane_close(void *state)
 {
 	struct worker *w = state;
@@ -203,11 +218,8 @@ static void podlane_close(void *state)
 			pl_region_close(w->params[i]);
 		if (w->lanes[i])
 			pl_lane_close(w->lanes[i]);
+		close_regions(&w->to[i]);
 	}
-	for (i = 0; i < w->n_neighbours; i++)
-		pl_region_close(w->neighbours[i]);
-	if (w->grads)
-		pl_region_close(w->grads);
 	if (w->conn)
 		pl_close(w->conn);
 	free(w);
@@ -227,57 +239,63 @@ static int connect_lane(struct worker *w, uint32_t s, struct pl_err *err)
 	return r;
 }
 
-static bool is_remote(const struct worker *w)
+static bool is_remote(const struct worker *w, uint32_t s)
 {
 	struct pl_lane_info info;
-	uint32_t s;
 
-	for (s = 0; s < w->job->o.servers; s++) {
-		pl_lane_info(w->lanes[s], &info);
-		if (strcmp(info.path, "shm"))
-			return true;
-	}
-	return false;
+	pl_lane_info(w->lanes[s], &info);
+	return strcmp(info.path, "shm");
 }
 
+/* A server of this node reads all of its workers itself. */
 static int decide(struct worker *w, struct pl_err *err)
 {
 	const struct ps_opts *o = &w->job->o;
 
 	if (o->local_sum == PS_SUM_ON && o->async)
 		return pl_err_set(err, EINVAL, "--local-sum on is for --sync");
-	w->local_sum = o->local_sum == PS_SUM_ON ||
-		(o->local_sum == PS_SUM_AUTO && !o->async && o->local.n > 1 &&
-		 is_remote(w));
+	for (uint32_t s = 0; s < o->servers; s++)
+		w->to[s].local_sum = o->local_sum == PS_SUM_ON ||
+			(o->local_sum == PS_SUM_AUTO && !o->async &&
+			 o->local.n > 1 && is_remote(w, s));
 	return 0;
 }
 
-static int open_neighbours(struct worker *w, struct pl_err *err)
+static int open_neighbour(struct worker *w, uint32_t s, uint32_t i,
+			  struct pl_err *err)
 {
 	const struct ps_opts *o = &w->job->o;
+	struct for_server *to = &w->to[s];
+	struct pl_region *r;
 	char name[PL_NAME_BYTES];
-	uint32_t i;
-	int r;
+	int rc;
 
-	if (!w->local_sum || o->node_rank)
-		return 0;
-	ps_name_grads(w->job, name, sizeof(name));
-	for (i = 1; i < o->local.n; i++) {
-		r = pl_region_open(w->conn, o->local.text[i], name,
-				   (int)o->timeout_s * 1000,
-				   &w->neighbours[w->n_neighbours], err);
-		if (r) {
-			pl_err_prefix(err, "gradients of the neighbour at %s",
-				      o->local.text[i]);
-			return r;
-		}
-		w->n_neighbours++;
-		if (pl_region_size(w->neighbours[i - 1]) <
-		    w->job->model_bytes)
-			return pl_err_set(err, EPROTO, "the gradients of %s "
-					  "are too small", o->local.text[i]);
+	ps_name_grads(w->job, s, name, sizeof(name));
+	rc = pl_region_open(w->conn, o->local.text[i], name,
+			    (int)o->timeout_s * 1000, &r, err);
+	if (rc) {
+		pl_err_prefix(err, "gradients of the neighbour at %s",
+			      o->local.text[i]);
+		return rc;
 	}
+	to->neighbours[to->n_neighbours++] = r;
+	if (pl_region_size(r) < ps_plan_server_elems(&w->job->plan, s) *
+				sizeof(float))
+		return pl_err_set(err, EPROTO, "the gradients of %s are too "
+				  "small", o->local.text[i]);
 	return 0;
+}
+
+static int open_neighbours(struct worker *w, uint32_t s, struct pl_err *err)
+{
+	const struct ps_opts *o = &w->job->o;
+	int rc = 0;
+
+	if (!w->to[s].local_sum || o->node_rank)
+		return 0;
+	for (uint32_t i = 1; i < o->local.n && !rc; i++)
+		rc = open_neighbour(w, s, i, err);
+	return rc;
 }
 
 static int greet(struct worker *w, uint32_t s, struct pl_err *err)
@@ -287,7 +305,7 @@ static int greet(struct worker *w, uint32_t s, struct pl_err *err)
 	int r;
 
 	ps_hello_make(w->job, s, &hello);
-	if (w->local_sum)
+	if (w->to[s].local_sum)
 		hello.carries = o->node_rank ? 0 : o->local.n;
 	r = ps_lane_write(w->lanes[s], &hello, sizeof(hello));
 	return r ? lost_server(w, s, r, err) : 0;
@@ -323,27 +341,33 @@ static int welcomed(struct worker *w, uint32_t s, struct pl_err *err)
 	return 0;
 }
 
+static int create_grads(struct worker *w, uint32_t s, struct pl_err *err)
+{
+	char name[PL_NAME_BYTES];
+
+	ps_name_grads(w->job, s, name, sizeof(name));
+	return pl_region_create(w->conn, name,
+				ps_plan_server_elems(&w->job->plan, s) *
+				sizeof(float), 0, &w->to[s].grads, err);
+}
+
 static int set_up(struct worker *w, struct pl_err *err)
 {
 	const struct ps_opts *o = &w->job->o;
-	char name[PL_NAME_BYTES];
 	uint32_t s;
 	int r;
 
 	r = pl_open(&w->conn, err);
-	if (r)
-		return r;
-	ps_name_grads(w->job, name, sizeof(name));
-	r = pl_region_create(w->conn, name, w->job->model_bytes, 0, &w->grads,
-			     err);
+	for (s = 0; s < o->servers && !r; s++)
+		r = create_grads(w, s, err);
 	for (s = 0; s < o->servers && !r; s++)
 		r = connect_lane(w, s, err);
 	if (!r)
 		r = decide(w, err);
 	for (s = 0; s < o->servers && !r; s++)
 		r = greet(w, s, err);
-	if (!r)
-		r = open_neighbours(w, err);
+	for (s = 0; s < o->servers && !r; s++)
+		r = open_neighbours(w, s, err);
 	for (s = 0; s < o->servers && !r; s++)
 		r = welcomed(w, s, err);
 	return r;
@@ -388,7 +412,8 @@ static int podlane_open(const struct ps_job *job, void **state,
 		return r;
 	}
 	report_paths(w, rep);
-	rep->local_sum = w->local_sum;
+	for (uint32_t s = 0; s < job->o.servers; s++)
+		rep->local_sum |= w->to[s].local_sum;
 	*state = w;
 	return 0;
 }

@@ -1,14 +1,16 @@
 /*
  * bench/ps_podlane.h - gradients and parameters in regions
  *
- * Each worker owns a region with its gradients, each server one with its share
- * of the parameters. A lane between worker and server carries the hello, the
- * welcome, then nothing until the worker's goodbye (one byte); a server that
- * fails says why in another welcome message with a code. The versions of the
- * regions are the synchronisation:
+ * Each worker owns a region with its gradients for each server, each server one
+ * with its share of the parameters: what is published travels to every node
+ * that reads the region, so nothing is in it but what is read there. A lane
+ * between worker and server carries the hello, the welcome, then nothing until
+ * the worker's goodbye (one byte); a server that fails says why in another
+ * welcome message with a code. The versions of the regions are the
+ * synchronisation:
  *
- *   gradients    the worker publishes chunk c of step s as version
- *                s * chunks + c + 1
+ *   gradients    the worker publishes the server's i-th chunk of step s as
+ *                version s * own chunks + i + 1
  *   parameters   the server publishes its i-th chunk after step s as version
  *                s * own chunks + i + 1, when all workers' gradients for it
  *                were there and the update is done
@@ -18,10 +20,10 @@
  * server needs every worker's gradients of the next step before it touches
  * parameters again, those are not overwritten before every node has them.
  *
- * Where the server is on another node, one worker per node can sum: its
+ * Where a server is on another node, one worker per node can sum: its
  * neighbours' regions are read as a co-located server would read them, and
  * their sums go into its own region, which is the only one that the server
- * opens. The others say in their hello that they carry nothing.
+ * opens. The others say in their hello to this server that they carry nothing.
  *
  * In an asynchronous job the server applies each gradient as it comes and
  * publishes after each; after each step of a worker it sends it a welcome
@@ -44,7 +46,8 @@ void ps_name_service(const struct ps_job *job, uint32_t server, char *buf,
 		     size_t size);
 void ps_name_worker(const struct ps_job *job, uint32_t rank, char *buf,
 		    size_t size);
-void ps_name_grads(const struct ps_job *job, char *buf, size_t size);
+void ps_name_grads(const struct ps_job *job, uint32_t server, char *buf,
+		   size_t size);
 void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
 		    size_t size);
 

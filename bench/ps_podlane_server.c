@@ -142,7 +142,7 @@ static void finished(struct server *s, uint32_t i)
 
 static const float *grads_of(const struct peer *p, struct ps_chunk k)
 {
-	return (const float *)pl_region_data(p->grads) + k.first;
+	return (const float *)pl_region_data(p->grads) + k.server_first;
 }
 
 static float *params_of(const struct server *s, struct ps_chunk k)
@@ -153,8 +153,7 @@ static float *params_of(const struct server *s, struct ps_chunk k)
 /* The version at which gradients for own chunk i of this step are there. */
 static uint64_t version_of(const struct server *s, uint64_t step, uint32_t i)
 {
-	return step * s->job->plan.n_chunks + (uint64_t)i *
-	       s->job->o.servers + s->job->o.rank + 1;
+	return step * s->own_chunks + i + 1;
 }
 
 static void *serve_sync(void *arg)
@@ -361,7 +360,7 @@ static int open_grads(struct server *s, struct pl_err *err)
 	struct peer *p;
 	int r;
 
-	ps_name_grads(job, name, sizeof(name));
+	ps_name_grads(job, job->o.rank, name, sizeof(name));
 	for (i = 0; i < job->o.workers; i++) {
 		p = &s->peers[i];
 		carried += p->hello.carries;
@@ -375,7 +374,9 @@ static int open_grads(struct server *s, struct pl_err *err)
 				      p->info.peer);
 			return r;
 		}
-		if (pl_region_size(p->grads) < job->model_bytes)
+		if (pl_region_size(p->grads) <
+		    ps_plan_server_elems(&job->plan, job->o.rank) *
+		    sizeof(float))
 			return pl_err_set(err, EPROTO, "the gradients of "
 					  "worker %u are too small", i);
 	}

@@ -228,6 +228,13 @@ int pl_nl_tbf_add(struct pl_nl *nl, int index, const struct pl_tbf *t,
 /* -ENOENT: none. burst_bytes is 0: the kernel has it as a time of 32 bits. */
 int pl_nl_tbf_get(struct pl_nl *nl, int index, struct pl_tbf *out,
 		  struct pl_err *err);
+/* What the link sends is late, and limited if bytes_per_s is not 0. */
+struct pl_netem {
+	uint64_t bytes_per_s, delay_ns;
+	uint32_t packets;		/* that wait at most */
+};
+int pl_nl_netem_add(struct pl_nl *nl, int index, const struct pl_netem *e,
+		    struct pl_err *err);
 /* All that the link receives goes to the ifb device instead. -EEXIST. */
 int pl_nl_redirect_add(struct pl_nl *nl, int index, int to,
 		       struct pl_err *err);

@@ -1,10 +1,12 @@
 /*
- * common/nl_tc.c - traffic control: a token bucket, a redirection to an ifb
+ * common/nl_tc.c - traffic control: a token bucket, a redirection to an ifb,
+ * a delay
  *
- * Only what limits a pod's bandwidth. A link's outgoing traffic is limited by
- * a token bucket as its root qdisc. Incoming traffic can't wait, so a filter
- * on the link's ingress qdisc hands all of it to an ifb device, which sends it
- * back to where it was, through its own token bucket.
+ * Only what limits a pod's bandwidth and makes a benchmark's wire. A link's
+ * outgoing traffic is limited by a token bucket as its root qdisc. Incoming
+ * traffic can't wait, so a filter on the link's ingress qdisc hands all of it
+ * to an ifb device, which sends it back to where it was, through its own token
+ * bucket.
  */
 #include "common/nl_internal.h"
 
@@ -16,6 +18,8 @@
 #include <linux/rtnetlink.h>
 #include <linux/tc_act/tc_mirred.h>
 #include <net/if.h>
+
+#include "common/util.h"
 
 #define CREATE (NLM_F_CREATE | NLM_F_EXCL)
 #define TBF_HANDLE TC_H_MAKE(1 << 16, 0)
@@ -121,6 +125,48 @@ int pl_nl_tbf_get(struct pl_nl *nl, int index, struct pl_tbf *out,
 	if (rc == -ENOENT)
 		pl_err_set(err, ENOENT, "link %d has no limit of its rate",
 			   index);
+	return rc;
+}
+
+/* --- delay --- */
+
+static void put_netem_rate(struct pl_nlreq *r, uint64_t bytes_per_s)
+{
+	struct tc_netem_rate rate = {
+		.rate = (uint32_t)PL_MIN(bytes_per_s, (uint64_t)UINT32_MAX),
+	};
+
+	pl_nlreq_put(r, TCA_NETEM_RATE, &rate, sizeof(rate));
+	if (bytes_per_s > UINT32_MAX)
+		pl_nlreq_put(r, TCA_NETEM_RATE64, &bytes_per_s,
+			     sizeof(bytes_per_s));
+}
+
+int pl_nl_netem_add(struct pl_nl *nl, int index, const struct pl_netem *e,
+		    struct pl_err *err)
+{
+	struct tcmsg tc = { .tcm_ifindex = index,
+			    .tcm_handle = TBF_HANDLE,
+			    .tcm_parent = TC_H_ROOT };
+	/* The delay is not in ticks but in the attribute, since Linux 4.15. */
+	struct tc_netem_qopt q = { .limit = e->packets };
+	struct nlattr *opts;
+	struct pl_nlreq r;
+	int rc;
+
+	pl_nlreq_init(&r, RTM_NEWQDISC, CREATE, &tc, sizeof(tc));
+	pl_nlreq_str(&r, TCA_KIND, "netem");
+	/* The structure comes first in what else is a nest of attributes. */
+	opts = pl_nlreq_nest(&r, TCA_OPTIONS);
+	pl_nlreq_append(&r, &q, sizeof(q));
+	pl_nlreq_put(&r, TCA_NETEM_LATENCY64, &e->delay_ns,
+		     sizeof(e->delay_ns));
+	if (e->bytes_per_s)
+		put_netem_rate(&r, e->bytes_per_s);
+	pl_nlreq_unnest(&r, opts);
+	rc = pl_nl_ack(nl, &r, err);
+	if (rc < 0)
+		pl_err_prefix(err, "cannot delay what link %d sends", index);
 	return rc;
 }
 

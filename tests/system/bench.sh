@@ -44,6 +44,7 @@ check "raw" runs raw --raw --placement same-node
 check "raw runs verify nothing" q raw \
 	'[.results[]|(.verified|not) and .roofline_share==null]|all'
 check "raw: the overlay's share is known" q raw '.results[0].raw_share>0'
+printf 'a/kernel 300x1000\na/bias 1000\n' >"$T/net"
 all=parameter_server,ring,independent
 check "all strategies, transports and placements" runs strategies \
 	--variable-update $all --transport overlay,host,podlane \
@@ -68,8 +69,29 @@ check "a ring of one" runs alone --variable-update ring --workers 1 \
 check "has no path" q alone '[.results[].path]==["none","none"]'
 check "a ring, raw" runs rawring --variable-update ring --raw \
 	--placement spread
+can_shape() {
+	unshare -n sh -c 'ip link add va type veth peer name vb &&
+		tc qdisc add dev va root "$@"' sh "$@" 2>/dev/null
+}
+if can_shape tbf rate 1mbit burst 10k latency 1ms; then
+	check "a slow wire" bench --tensors "$T/net" --link 100m \
+		--transport overlay,podlane,host --placement cross-node \
+		--steps 3 --repeat 1 --json "$T/slow.json"
+	check "nothing is faster than it" q slow '[.results[]|
+		.gradient_bytes_per_s<25e6]|length==3 and all'
+else
+	skip "a slow wire" "this kernel has no tbf"
+fi
+if can_shape netem delay 1ms; then
+	check "a long wire" bench --tensors "$T/net" --link 100m,5ms \
+		--placement cross-node --repeat 1 --json "$T/long.json"
+	check "no step is shorter than there and back" q long \
+		'[.results[]|.step_ms.p50>10]|length==2 and all'
+else
+	check "what the kernel lacks is named" fails 1 "sch_netem" \
+		--link 1g,1ms
+fi
 printf '64\nmoon\n' >"$T/net.bad"
-printf 'a/kernel 300x1000\na/bias 1000\n' >"$T/net"
 check "a model of one's own" bench --tensors "$T/net" --steps 2 --warmup 1 \
 	--repeat 1 --workers 3 --json "$T/own.json"
 check "is verified, by its name" q own '[.results[]|.verified and
