@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <unistd.h>
 
 /* librdmacm: -1 and errno. A few of its paths leave errno alone. */
 static int cm(int rc)
@@ -184,6 +185,22 @@ static void async_ack(struct ibv_async_event *ev)
 	ibv_ack_async_event(ev);
 }
 
+/*
+ * Who removes a device waits until nobody has it open. librdmacm keeps it so,
+ * until it finds others in its place, so we put something harmless under its
+ * descriptors; it closes that when it finds out.
+ */
+static void device_abandon(struct ibv_context *ctx)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)dup3(fd, ctx->cmd_fd, O_CLOEXEC);
+	(void)dup3(fd, ctx->async_fd, O_CLOEXEC);
+	close(fd);
+}
+
 static int pd_alloc(struct ibv_context *ctx, struct ibv_pd **out)
 {
 	errno = 0;
@@ -320,6 +337,7 @@ const struct pl_verbs_calls pl_verbs_real = {
 	.device_name = device_name,
 	.async_get = async_get,
 	.async_ack = async_ack,
+	.device_abandon = device_abandon,
 	.pd_alloc = pd_alloc,
 	.pd_free = pd_free,
 	.mr_reg = mr_reg,

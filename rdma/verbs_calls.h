@@ -49,6 +49,8 @@ struct pl_verbs_calls {
 	/* -EAGAIN: there is none; does not block. */
 	int (*async_get)(struct ibv_context *ctx, struct ibv_async_event *out);
 	void (*async_ack)(struct ibv_async_event *ev);
+	/* It was removed, and nothing of ours is left: let the kernel go on. */
+	void (*device_abandon)(struct ibv_context *ctx);
 	int (*pd_alloc)(struct ibv_context *ctx, struct ibv_pd **out);
 	void (*pd_free)(struct ibv_pd *pd);
 	int (*mr_reg)(struct ibv_pd *pd, void *map, size_t len, int access,

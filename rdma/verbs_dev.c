@@ -155,6 +155,8 @@ void pl_verbs_dev_close(struct pl_verbs_carrier *c)
 		c->v->channel_close(c->channel);
 	if (c->listen)
 		c->v->id_close(c->listen);
+	if (c->lost)
+		c->v->device_abandon(c->ctx);
 	if (c->cm)
 		c->v->events_close(c->cm);
 	c->channel = NULL;

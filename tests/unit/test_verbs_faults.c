@@ -282,6 +282,7 @@ static void device_goes_and_comes(void **state)
 		fake_remove();
 		stream_to(p, &s, i * 2 * MB);
 		assert_string_equal(path(p), "tcp");
+		assert_int_equal(fk.abandoned, 2 * i);
 		fk.there = true;
 	}
 }

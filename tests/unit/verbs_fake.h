@@ -110,6 +110,13 @@ static inline void fake_async_ack(struct ibv_async_event *ev)
 	(void)ev;
 }
 
+/* Nothing of it may be in use. */
+static inline void fake_abandon(struct ibv_context *ctx)
+{
+	assert_ptr_equal(ctx, &fk.ctx);
+	fk.abandoned++;
+}
+
 static inline int fake_pd_alloc(struct ibv_context *ctx, struct ibv_pd **out)
 {
 	int rc = fake_fails(FAKE_PD);
@@ -537,6 +544,7 @@ static const struct pl_verbs_calls fake_calls = {
 	.qp_create = fake_qp_create, .qp_destroy = fake_qp_destroy,
 	.device_query = fake_query, .device_name = fake_name,
 	.async_get = fake_async_get, .async_ack = fake_async_ack,
+	.device_abandon = fake_abandon,
 	.pd_alloc = fake_pd_alloc, .pd_free = fake_pd_free,
 	.mr_reg = fake_mr_reg, .mr_dereg = fake_mr_dereg,
 	.channel_open = fake_channel_open, .channel_close = fake_channel_close,

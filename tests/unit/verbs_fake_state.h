@@ -118,6 +118,7 @@ static struct fake {
 	struct fake_qp *qps;
 	struct fake_mr *mrs;
 	struct fake_cq *cqs;
+	unsigned int abandoned;
 	unsigned int n_qps, n_mrs, n_pds, n_srqs, n_channels, n_comp;
 } fk;
 
