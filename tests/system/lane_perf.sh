@@ -45,7 +45,11 @@ fi
 check "the table" grep -q '^  cross-node lane .* tcp$' "$T/all.out"
 check "the picture is a PNG" env LC_ALL=C grep -aq '^.PNG' "$T/all.png"
 check "one placement" runs one "${small[@]}" --placement cross-node \
-	--run-dir "$T/own"
+	--run-dir "$T/own" --security tls
+check "encrypted between the agents" q one '.machine.carrier=="tcp+tls" and
+	([.latency,.stream,.many,.idle|.[]|select(.transport=="lane")|.path]|
+	unique==["tcp+tls"])'
+check "unknown security" says 2 "give none, auth or tls" "$P" --security x
 check "is all there is" q one '[.latency,.stream,.many,.idle,.connect|.[]|
 	.placement]|unique==["cross-node"]'
 check "its folder is removed" test ! -e "$T/own"
