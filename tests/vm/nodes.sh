@@ -29,7 +29,7 @@ nodes() {
 	rm -f "$T"/u?
 	for n in 1 2; do
 		vm_start $n $(cabled $n) || return 1
-		vm_do $n "VIA=$VIA SLOWER=8
+		vm_do $n "VIA=$VIA SLOWER=3
 			CARRIER='{\"type\":\"$VIA\",\"security\":\"none\",
 				\"peerTimeout\":5}'
 			. tests/system/lib.sh && . tests/vm/node.bash" || return 1
@@ -51,6 +51,12 @@ begin() {
 	on 2 "region" 'run d read_near read 10.88.2.10
 		soon read_near "reading shm"; ALL="back own read_near"'
 	both "the carrier is told" 'wait_for 10 by $VIA'
+}
+# The device itself counts what it sends.
+by_rdma() {
+	both "the RDMA device sends" 'n=$(hw_sent $HERE)
+		moves $ALL; echo $n $(hw_sent $HERE)
+		[ $(hw_sent $HERE) -gt $((n + 10)) ]'
 }
 agents_die() {
 	for n in 1 2 1; do
@@ -87,11 +93,16 @@ power_fails() {
 		"[ \$(ctl 1 -o json lanes | jq length) = 0 ]"'
 	on 1 "the agent lives" 'ctl 1 status'
 }
-nodes || { FAILED=1; finish; }
-begin
-agents_die
-link_goes
-come
-power_fails
-vm_stop 1
+# Not yet the link over verbs: after it was down, the agents' rdma_cm gets no
+# answer on rxe of 6.1 any more.
+for VIA in ${CARRIERS:-tcp verbs}; do
+	nodes || { FAILED=1; finish; }
+	begin
+	[ $VIA = tcp ] || by_rdma
+	agents_die
+	[ $VIA = verbs ] || link_goes
+	come
+	power_fails
+	vm_stop 1
+done
 finish
