@@ -146,9 +146,6 @@ struct pl_verbs_calls;
 
 /* verbs: NULL and 0 are the defaults. */
 struct pl_carrier_verbs {
-	const char *device;		/* as ibv_devices shows it */
-	int port;			/* of it */
-	int gid_index;			/* -1: any */
 	enum pl_polling polling;
 	unsigned int retry_ms;		/* after the first failure */
 	const struct pl_verbs_calls *calls;	/* NULL: the libraries */
