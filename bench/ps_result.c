@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "bench/ps_formula.h"
 #include "bench/ps_role.h"
 #include "bench/ps_stats.h"
 
@@ -46,6 +47,20 @@ double ps_roofline_bytes(enum ps_strategy s, unsigned int k, double model_bytes)
 	return models * model_bytes;
 }
 
+/* Known where something crosses a wire whose rate is known. */
+static double formula_share(const struct ps_bench *b,
+			    const struct ps_result *r)
+{
+	double rate = b->o.wire.bytes_per_s ? (double)b->o.wire.bytes_per_s :
+					      r->limits.raw_one_way;
+
+	if (b->o.raw || rate <= 0 ||
+	    ps_formula_bytes(&b->o, &r->c, r->local_sum) <= 0)
+		return NAN;
+	return r->images_per_s /
+	       ps_formula_images(&b->o, &r->c, r->local_sum, rate);
+}
+
 void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 		    const struct ps_run *runs, const struct ps_run *overlay,
 		    unsigned int n, double solo_s, struct ps_result *out)
@@ -76,6 +91,7 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 	out->scaling_efficiency = b->o.raw ? NAN : out->images_per_s /
 		(b->o.workers * batch_of(b, c->model) / solo_s);
 	out->local_sum = runs[n - 1].local_sum;
+	out->formula_share = formula_share(b, out);
 	out->verified = true;
 	for (unsigned int i = 0; i < n; i++)
 		out->verified &= runs[i].verified;
@@ -153,6 +169,7 @@ static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 	add(o, "speedup_vs_overlay", r->speedup_vs_overlay);
 	add(o, "scaling_efficiency", r->scaling_efficiency);
 	add(o, "roofline_share", r->roofline_share);
+	add(o, "formula_share", r->formula_share);
 	cJSON_AddStringToObject(o, "path", r->path);
 	cJSON_AddBoolToObject(o, "local_sum", r->local_sum);
 	cJSON_AddBoolToObject(o, "verified", r->verified);

@@ -22,6 +22,7 @@ struct ps_result {
 	double scaling_efficiency;
 	double roofline_share;
 	double raw_share;		/* of limits.raw_both_ways */
+	double formula_share;		/* of ps_formula_images */
 	struct ps_limits limits;
 	char path[64];
 	bool local_sum, verified;

@@ -32,11 +32,11 @@ static const char *cell(char *buf, size_t size, const char *fmt, double v)
 
 static void row(const struct ps_result *r, FILE *out)
 {
-	char t[8][24], path[80];
+	char t[9][24], path[80];
 
 	snprintf(path, sizeof(path), "%s%s", r->path,
 		 r->local_sum ? " (local sum)" : "");
-	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s  %s\n",
+	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s %8s  %s\n",
 		ps_result_transport(r),
 		cell(t[0], sizeof(t[0]), "1", r->images_per_s),
 		cell(t[1], sizeof(t[1]), "0", r->step_p50_ms),
@@ -45,7 +45,8 @@ static void row(const struct ps_result *r, FILE *out)
 		cell(t[4], sizeof(t[4]), "2", r->cpu_s_per_gb),
 		cell(t[5], sizeof(t[5]), "x", r->speedup_vs_overlay),
 		cell(t[6], sizeof(t[6]), "%", r->scaling_efficiency),
-		cell(t[7], sizeof(t[7]), "%", r->roofline_share), path);
+		cell(t[7], sizeof(t[7]), "%", r->roofline_share),
+		cell(t[8], sizeof(t[8]), "%", r->formula_share), path);
 }
 
 static void head(const struct ps_result *r, FILE *out)
@@ -54,9 +55,10 @@ static void head(const struct ps_result *r, FILE *out)
 		(double)r->c.model->elems * sizeof(float) / 1e6,
 		ps_placement_name(r->c.placement),
 		ps_strategy_name(r->c.strategy));
-	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s  %s\n",
+	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s %8s  %s\n",
 		"transport", "images/s", "step ms", "p99 ms", "grad GB/s",
-		"CPU s/GB", "speed-up", "efficiency", "roofline", "path");
+		"CPU s/GB", "speed-up", "efficiency", "roofline", "formula",
+		"path");
 }
 
 /* The overlay beside the plain rate of the same path. */
@@ -153,6 +155,9 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 		"that exchanges nothing\n", o->workers);
 	roofline(o, out);
 	memory(r, n, out);
+	fprintf(out, "formula     images/s over those of the strategy's formula, "
+		"with %s of a node's wire\n", o->wire.bytes_per_s ?
+		"the rate of --link" : "the plain rate one way");
 }
 
 static bool is_same_block(const struct ps_result *a, const struct ps_result *b)

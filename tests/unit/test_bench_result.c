@@ -243,8 +243,8 @@ static void json_has_this_shape(void **state)
 		   "sysctl overlay_sockets carrier ");
 	check_keys(one, "model placement variable_update transport workers "
 		   "servers steps images_per_s step_ms gradient_bytes_per_s cpu_s_per_gb "
-		   "speedup_vs_overlay scaling_efficiency roofline_share path "
-		   "local_sum verified memory_bytes_per_s raw_bytes_per_s "
+		   "speedup_vs_overlay scaling_efficiency roofline_share "
+		   "formula_share path local_sum verified memory_bytes_per_s raw_bytes_per_s "
 		   "raw_share ");
 	check_keys(cJSON_GetObjectItem(one, "step_ms"), "p50 p99 ");
 	check_keys(cJSON_GetObjectItem(one, "raw_bytes_per_s"),
