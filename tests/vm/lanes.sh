@@ -7,6 +7,8 @@ LIB_ROOT=no
 
 vm_possible && vm_kernel stable || { skip lanes "$VM_WHY"; finish; }
 VM_CPUS=2 vm_start 1 || exit 1
-VM_TIMEOUT=500 vm_script 1 tcp remote.sh
+for via in tcp verbs; do
+	VM_TIMEOUT=280 vm_script 1 $via remote.sh
+done
 vm_stop 1
 finish

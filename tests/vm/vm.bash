@@ -146,7 +146,7 @@ vm_script() {
 		CARRIER='{\"type\":\"$via\",\"security\":\"none\"}' \
 		bash tests/system/$script" >"$T/script.out"
 	rc=$?
-	sed "s|^\(ok\|FAIL\|skip\) |&${VM_VERSION%%-*} $via $script |" \
+	sed -E "s,^(ok|FAIL|skip) ,&${VM_VERSION%%-*} $via $script ," \
 		"$T/script.out"
 	[ $rc = 0 ] || FAILED=1
 }
