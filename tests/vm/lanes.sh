@@ -6,9 +6,9 @@ LIB_ROOT=no
 . tests/vm/vm.bash
 
 vm_possible && vm_kernel stable || { skip lanes "$VM_WHY"; finish; }
-VM_CPUS=2 vm_start 1 || exit 1
 for via in tcp verbs; do
+	VM_CPUS=2 vm_start 1 || exit 1
 	VM_TIMEOUT=280 vm_script 1 $via remote.sh
+	vm_stop 1
 done
-vm_stop 1
 finish
