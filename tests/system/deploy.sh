@@ -78,7 +78,7 @@ capabilities() {
 	want=$(sed -n '/kept\[\]/,/};/p' daemonset/caps.c | grep -o 'CAP_[A-Z_]*' |
 		sed 's/CAP_//' | sort | jq -Rsc 'split("\n")[:-1]')
 	local o
-	for o in standalone chained; do
+	for o in standalone chained chained-lookup; do
 		of $o "$POD | .containers[] | (.securityContext.capabilities.add | sort) == $want" ||
 			{ echo "$o: $want"; return 1; }
 	done
@@ -86,7 +86,7 @@ capabilities() {
 check capabilities-of-the-agent capabilities
 probes() {
 	local o
-	for o in standalone chained; do
+	for o in standalone chained chained-lookup; do
 		of $o "$POD | .containers[] | [.startupProbe, .livenessProbe,
 			.readinessProbe] | length == 3 and all(.httpGet.host == \"127.0.0.1\" and .httpGet.port == 7472)" &&
 			of $o "$POD | .containers[].volumeMounts[] | select(.mountPath == \"/run/netns\") |
@@ -96,7 +96,7 @@ probes() {
 check probes-and-propagation probes
 keys() {
 	local o
-	for o in standalone chained; do
+	for o in standalone chained chained-lookup; do
 		of $o "$POD | .volumes[] | select(.secret) | .secret == {secretName: \"podlane\", defaultMode: 256}" &&
 			of $o "$POD | [.initContainers[].volumeMounts[].name] | index(\"keys\") == null" &&
 			of $o "$POD | .containers[].volumeMounts[] | select(.name == \"keys\") | .readOnly" ||
@@ -105,11 +105,15 @@ keys() {
 	of uninstall "$POD | [.volumes[] | select(.secret)] == []"
 }
 check keys-are-the-agents-only keys
+NODES='{apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"]}'
+# What daemonset/locate_kube.c asks for.
+LOOKUP='{apiGroups: [""], resources: ["pods", "services"], verbs: ["list"]},
+	{apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list"]}'
 rbac() {
 	local o
-	for o in standalone chained; do
-		of $o 'select(.kind == "ClusterRole") | .rules == [{apiGroups: [""],
-			resources: ["nodes"], verbs: ["get", "list", "watch", "patch"]}]' &&
+	for o in standalone chained chained-lookup; do
+		of $o "select(.kind == \"ClusterRole\") | .rules == [$NODES$([ $o = chained-lookup ] &&
+			echo ",$LOOKUP")]" &&
 			of $o 'select(.kind == "ClusterRoleBinding") | .subjects == [{kind: "ServiceAccount",
 				name: "podlane", namespace: "podlane"}]' || return
 	done
