@@ -69,6 +69,14 @@ check "a ring of one" runs alone --variable-update ring --workers 1 \
 check "has no path" q alone '[.results[].path]==["none","none"]'
 check "a ring, raw" runs rawring --variable-update ring --raw \
 	--placement spread
+for how in none:tcp auth:tcp+auth tls:tcp+tls; do
+	check "agents' security: ${how%:*}" runs "sec-${how%:*}" \
+		--security "${how%:*}" --transport podlane \
+		--placement cross-node
+	check "is in the result: ${how#*:}" q "sec-${how%:*}" \
+		".machine.carrier==\"${how#*:}\" and
+		.results[0].path==\"${how#*:}\" and .results[0].verified"
+done
 can_shape() {
 	unshare -n sh -c 'ip link add va type veth peer name vb &&
 		tc qdisc add dev va root "$@"' sh "$@" 2>/dev/null
