@@ -118,6 +118,14 @@ int pl_kube_conf_account(struct pl_kube_conf *c, const char *account,
 
 /* --- by a kubeconfig ------------------------------------------------------ */
 
+/* A text that may stand in a message. */
+static bool is_name(const char *s)
+{
+	while (*s && !iscntrl((unsigned char)*s))
+		s++;
+	return !*s;
+}
+
 /* Relative ones are so to the folder of the kubeconfig. */
 static int get_path(const cJSON *obj, const char *where, const char *key,
 		    const char *path, char out[PATH_MAX], struct pl_err *err)
@@ -127,6 +135,9 @@ static int get_path(const cJSON *obj, const char *where, const char *key,
 
 	if (rc <= 0 || !*s)
 		return rc < 0 ? rc : 0;
+	if (!is_name(s))
+		return pl_err_set(err, EINVAL, "%s.%s has control characters "
+				  "in it", where, key);
 	rc = *s == '/' || !slash ?
 		     pl_format(out, PATH_MAX, "%s", s) :
 		     pl_format(out, PATH_MAX, "%.*s/%s", (int)(slash - path),
@@ -210,7 +221,9 @@ static int named(const cJSON *top, const char *key, const char *name,
 		 const char *part, const cJSON **out, struct pl_err *err)
 {
 	const cJSON *list = NULL, *e;
-	int rc = pl_json_arr(top, "", key, &list, err);
+	int rc = is_name(name) ? pl_json_arr(top, "", key, &list, err) :
+		 pl_err_set(err, EINVAL, "a name to be looked for in %s has "
+			    "control characters in it", key);
 
 	if (rc < 0)
 		return rc;

@@ -125,6 +125,9 @@ static void wrong(void **state)
 		{ CONTEXT CLUSTER USER "    token: \"a\\r\\nX: y\"\n",
 		  "user.token is no token" },
 		{ CONTEXT CLUSTER USER "    token: [a]\n", "token" },
+		{ "current-context: |\n s: a\n", "control characters" },
+		{ CONTEXT CLUSTER USER "    client-key: \"a\\nb\"\n",
+		  "user.client-key has control characters" },
 		{ "a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
 		  "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
 		  "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
