@@ -18,16 +18,11 @@ struct alone {
 static int alone_step(void *state, uint32_t step, struct pl_err *err)
 {
 	struct alone *w = state;
-	const struct ps_plan *plan = &w->job->plan;
 
 	(void)err;
-	for (uint32_t c = 0; c < plan->n_chunks && !w->job->o.raw; c++) {
-		struct ps_chunk k = ps_plan_chunk(plan, c);
-		const float *src = w->grads + k.first;
-
-		ps_fill(plan, c, w->job->o.rank, step, w->grads + k.first);
-		ps_update(w->params + k.first, &src, 1, k.n);
-	}
+	if (!w->job->o.raw)
+		ps_step_alone(&w->job->plan, w->job->o.rank, step, w->grads,
+			      w->params);
 	return 0;
 }
 
@@ -55,9 +50,7 @@ static int alone_open(const struct ps_job *job, void **state,
 		alone_close(w);
 		return -ENOMEM;
 	}
-	for (uint32_t c = 0; c < plan->n_chunks; c++)
-		ps_params_init(plan, c,
-			       w->params + ps_plan_chunk(plan, c).first);
+	ps_params_init_all(plan, w->params);
 	pl_format(rep->path, sizeof(rep->path), "none");
 	pl_format(rep->param_path, sizeof(rep->param_path), "none");
 	*state = w;

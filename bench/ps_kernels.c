@@ -203,6 +203,24 @@ void ps_params_init(const struct ps_plan *plan, uint32_t c, float *p)
 	init(p, k.n, (uint32_t)k.first);
 }
 
+void ps_params_init_all(const struct ps_plan *plan, float *params)
+{
+	for (uint32_t c = 0; c < plan->n_chunks; c++)
+		ps_params_init(plan, c, params + ps_plan_chunk(plan, c).first);
+}
+
+void ps_step_alone(const struct ps_plan *plan, uint32_t worker, uint32_t step,
+		   float *grads, float *params)
+{
+	for (uint32_t c = 0; c < plan->n_chunks; c++) {
+		struct ps_chunk k = ps_plan_chunk(plan, c);
+		const float *src = grads + k.first;
+
+		ps_fill(plan, c, worker, step, grads + k.first);
+		ps_update(params + k.first, &src, 1, k.n);
+	}
+}
+
 /* By v: the sum of all gradients' integers at such a place of this piece. */
 static void sums_of(const struct piece *p, uint32_t first, uint32_t workers,
 		    uint32_t steps, int32_t *sums)

@@ -38,8 +38,13 @@ void ps_add(float *dst, const float *src, uint32_t n);
 /* p -= PS_LR * (sum of n_src gradients), in one pass over memory. */
 void ps_update(float *p, const float *const *src, uint32_t n_src, uint32_t n);
 
-/* The parameters before the first step. */
+/* The parameters before the first step: of a chunk, of all. */
 void ps_params_init(const struct ps_plan *plan, uint32_t c, float *p);
+void ps_params_init_all(const struct ps_plan *plan, float *params);
+
+/* A step of a worker with nobody else: gradients, update, chunk by chunk. */
+void ps_step_alone(const struct ps_plan *plan, uint32_t worker, uint32_t step,
+		   float *grads, float *params);
 
 /*
  * Compare chunk c with what the parameters must be after `steps` steps of

@@ -242,27 +242,15 @@ static int receive_step(struct ring *w, uint32_t step, struct pl_err *err)
 	return 0;
 }
 
-/* One worker has nobody to talk to. */
-static void step_alone(struct ring *w, uint32_t step)
-{
-	for (uint32_t c = 0; c < w->job->plan.n_chunks && !w->job->o.raw;
-	     c++) {
-		struct ps_chunk k = ps_plan_chunk(&w->job->plan, c);
-		const float *src = w->grads + k.first;
-
-		ps_fill(&w->job->plan, c, w->job->o.rank, step,
-			w->grads + k.first);
-		ps_update(w->params + k.first, &src, 1, k.n);
-	}
-}
-
 static int ring_step(void *state, uint32_t step, struct pl_err *err)
 {
 	struct ring *w = state;
 	int rc;
 
 	if (w->n == 1) {
-		step_alone(w, step);
+		if (!w->job->o.raw)
+			ps_step_alone(&w->job->plan, w->rank, step, w->grads,
+				      w->params);
 		return 0;
 	}
 	pthread_mutex_lock(&w->lock);
@@ -315,16 +303,13 @@ static int join_ring(struct ring *w, struct pl_err *err)
 
 static int allocate(struct ring *w, struct pl_err *err)
 {
-	const struct ps_plan *plan = &w->job->plan;
-
 	w->grads = ps_floats_alloc(array_elems(w->job), err);
 	w->params = w->grads ? ps_floats_alloc(array_elems(w->job), err) :
 			       NULL;
 	if (!w->params)
 		return -ENOMEM;
-	for (uint32_t c = 0; c < plan->n_chunks && !w->job->o.raw; c++)
-		ps_params_init(plan, c,
-			       w->params + ps_plan_chunk(plan, c).first);
+	if (!w->job->o.raw)
+		ps_params_init_all(&w->job->plan, w->params);
 	return 0;
 }
 

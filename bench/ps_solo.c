@@ -27,17 +27,10 @@ static void solo_step(const struct ps_job *job, uint32_t step, float *grads,
 		.tv_sec = (time_t)(job->compute_ns / 1000000000u),
 		.tv_nsec = (long)(job->compute_ns % 1000000000u),
 	};
-	const struct ps_plan *plan = &job->plan;
 
 	if (job->compute_ns)
 		nanosleep(&t, NULL);
-	for (uint32_t c = 0; c < plan->n_chunks; c++) {
-		struct ps_chunk k = ps_plan_chunk(plan, c);
-		const float *src = grads + k.first;
-
-		ps_fill(plan, c, 0, step, grads + k.first);
-		ps_update(params + k.first, &src, 1, k.n);
-	}
+	ps_step_alone(&job->plan, 0, step, grads, params);
 }
 
 static int solo_steps(const struct ps_bench *b, const struct ps_job *job,
