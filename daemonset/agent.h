@@ -74,6 +74,13 @@ void pl_agent_conf_default(struct pl_agent_conf *c);
 int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		       struct pl_err *err);
 
+/*
+ * The same for who only asks: defaults first. path NULL: PL_AGENT_CONFIG, if it
+ * is there.
+ */
+int pl_agent_conf_find(const char *path, struct pl_agent_conf *c,
+		       struct pl_err *err);
+
 struct pl_agent_args {
 	const char *run_dir;
 	const char *node;

@@ -475,3 +475,12 @@ int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		pl_err_prefix(err, "%s", path);
 	return rc < 0 ? rc : 0;
 }
+
+int pl_agent_conf_find(const char *path, struct pl_agent_conf *c,
+		       struct pl_err *err)
+{
+	pl_agent_conf_default(c);
+	if (!path && access(PL_AGENT_CONFIG, F_OK) < 0)
+		return 0;
+	return pl_agent_conf_load(path ? path : PL_AGENT_CONFIG, c, err);
+}

@@ -495,22 +495,12 @@ static void (*const checks[])(struct pl_doctor *d) = {
 	check_stale, check_reservations, check_peers, pl_doctor_mtu,
 };
 
-static int load_conf(const struct pl_ctl_check *o, struct pl_agent_conf *conf,
-		     struct pl_err *err)
-{
-	pl_agent_conf_default(conf);
-	if (!o->config && access(PL_AGENT_CONFIG, F_OK) < 0)
-		return 0;
-	return pl_agent_conf_load(o->config ? o->config : PL_AGENT_CONFIG,
-				  conf, err);
-}
-
 static int examine(const struct pl_ctl_check *o, cJSON **list,
 		   struct pl_err *err)
 {
 	pl_auto_free struct pl_agent_conf *conf = calloc(1, sizeof(*conf));
 	struct pl_doctor d = { .o = o, .conf = conf };
-	int rc = conf ? load_conf(o, conf, err) :
+	int rc = conf ? pl_agent_conf_find(o->config, conf, err) :
 			pl_err_set(err, ENOMEM, "out of memory");
 
 	if (rc < 0)

@@ -83,16 +83,6 @@ static const struct pl_opt uninstall_opts[] = {
 	  set_wait },
 };
 
-static int load(const struct options *o, struct pl_agent_conf *conf,
-		struct pl_err *err)
-{
-	pl_agent_conf_default(conf);
-	if (!o->config && access(PL_AGENT_CONFIG, F_OK) < 0)
-		return 0;
-	return pl_agent_conf_load(o->config ? o->config : PL_AGENT_CONFIG,
-				  conf, err);
-}
-
 static int do_install(const struct options *o, struct pl_agent_conf *conf,
 		      struct pl_err *err)
 {
@@ -139,7 +129,7 @@ static int run(const struct command *c, const struct options *o)
 {
 	pl_auto_free struct pl_agent_conf *conf = calloc(1, sizeof(*conf));
 	struct pl_err err = { 0 };
-	int rc = conf ? load(o, conf, &err) :
+	int rc = conf ? pl_agent_conf_find(o->config, conf, &err) :
 			pl_err_set(&err, ENOMEM, "out of memory");
 
 	if (rc == 0)
