@@ -48,8 +48,7 @@ double ps_formula_bytes(const struct ps_opts *o, const struct ps_case *c,
 double ps_formula_images(const struct ps_opts *o, const struct ps_case *c,
 			 bool once, double bytes_per_s)
 {
-	unsigned int batch = o->batch ? o->batch :
-			     ps_model_batch(c->model, o->compute);
+	unsigned int batch = ps_opts_batch(o, c->model);
 	double s = (double)ps_model_compute_ns(c->model, o->compute, batch) /
 		   1e9;
 

@@ -20,8 +20,7 @@ int ps_job_init(struct ps_job *job, const struct ps_opts *o,
 	job->o = *o;
 	job->steps = o->steps + o->warmup;
 	job->model_bytes = m->elems * sizeof(float);
-	if (job->o.batch == 0)
-		job->o.batch = ps_model_batch(m, o->compute);
+	job->o.batch = ps_opts_batch(o, m);
 	if (job->o.batch == 0)
 		return pl_err_set(err, EINVAL, "no published rate of %s on a "
 				  "%s; choose another --compute", m->name,

@@ -533,6 +533,11 @@ void ps_opts_usage(enum ps_cmd cmd, FILE *out)
 	}
 }
 
+unsigned int ps_opts_batch(const struct ps_opts *o, const struct ps_model *m)
+{
+	return o->batch ? o->batch : ps_model_batch(m, o->compute);
+}
+
 const char *ps_transport_name(enum ps_transport t)
 {
 	return name_of(transports, t);

@@ -91,6 +91,9 @@ void ps_opts_fini(struct ps_opts *o);
 
 void ps_opts_usage(enum ps_cmd cmd, FILE *out);
 
+/* --batch, or what is published for the model and GPU; 0: nothing is. */
+unsigned int ps_opts_batch(const struct ps_opts *o, const struct ps_model *m);
+
 /*
  * "overlay", "same-node", "ring", "auto" …; for messages and for argv of
  * children.

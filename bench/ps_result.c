@@ -33,11 +33,6 @@ static double median_of(const struct ps_run *runs, size_t at, unsigned int n,
 #define MEDIAN(f) median_of(runs, AT(f), n, NULL, 0)
 #define RATIO(f, by, g) median_of(runs, AT(f), n, by, AT(g))
 
-static double batch_of(const struct ps_bench *b, const struct ps_model *m)
-{
-	return b->o.batch ? b->o.batch : ps_model_batch(m, b->o.compute);
-}
-
 double ps_roofline_bytes(enum ps_strategy s, unsigned int k, double model_bytes)
 {
 	double models = 2.0 * k;
@@ -89,7 +84,7 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 			 runs->limits.raw_both_ways <= 0 ? NAN :
 		RATIO(bytes_per_s, runs, limits.raw_both_ways);
 	out->scaling_efficiency = b->o.raw ? NAN : out->images_per_s /
-		(b->o.workers * batch_of(b, c->model) / solo_s);
+		(b->o.workers * ps_opts_batch(&b->o, c->model) / solo_s);
 	out->local_sum = runs[n - 1].local_sum;
 	out->formula_share = formula_share(b, out);
 	out->verified = true;

@@ -133,24 +133,19 @@ static const char *addr_of(const struct ps_case *c, const struct ps_pod *pod)
 					 pod->addr;
 }
 
-static void arg_servers(struct args *a, const struct ps_bench *b,
-			const struct ps_case *c)
+typedef struct ps_pod *pod_of(const struct ps_bench *b, enum ps_placement p,
+			      unsigned int rank);
+
+/* "--NAME ADDR,ADDR,..." of n roles, by rank. */
+static void arg_addrs(struct args *a, const struct ps_bench *b,
+		      const struct ps_case *c, const char *name, pod_of *of,
+		      unsigned int n)
 {
 	struct addr_list l = { .n = 0 };
 
-	for (unsigned int i = 0; i < b->o.servers; i++)
-		list_add(&l, addr_of(c, ps_pod_of_server(b, c->placement, i)));
-	arg(a, "--server=%s", l.text);
-}
-
-static void arg_peers(struct args *a, const struct ps_bench *b,
-		      const struct ps_case *c)
-{
-	struct addr_list l = { .n = 0 };
-
-	for (unsigned int i = 0; i < b->o.workers; i++)
-		list_add(&l, addr_of(c, ps_pod_of_worker(b, c->placement, i)));
-	arg(a, "--peers=%s", l.text);
+	for (unsigned int i = 0; i < n; i++)
+		list_add(&l, addr_of(c, of(b, c->placement, i)));
+	arg(a, "--%s=%s", name, l.text);
 }
 
 /* The workers of a worker's node, and its place among them. */
@@ -197,9 +192,11 @@ static int start_worker(const struct ps_bench *b, const struct ps_case *c,
 
 	job_args(&a, "worker", &b->o, c, rank);
 	if (c->strategy == PS_SERVER)
-		arg_servers(&a, b, c);
+		arg_addrs(&a, b, c, "server", ps_pod_of_server,
+			  b->o.servers);
 	if (c->strategy == PS_RING)
-		arg_peers(&a, b, c);
+		arg_addrs(&a, b, c, "peers", ps_pod_of_worker,
+			  b->o.workers);
 	arg(&a, "--bind=%s", addr_of(c, pod));
 	arg_local(&a, b, c, rank);
 	rc = start_role(child, &a, "worker", rank, netns_of(b, c, pod), err);
@@ -286,8 +283,7 @@ static int start_all(const struct ps_bench *b, const struct ps_case *c,
 /* Far beyond what any machine needs: only a run that hangs gets there. */
 static int timeout_ms(const struct ps_bench *b, const struct ps_case *c)
 {
-	unsigned int batch = b->o.batch ? b->o.batch :
-			     ps_model_batch(c->model, b->o.compute);
+	unsigned int batch = ps_opts_batch(&b->o, c->model);
 	double step = 5 + (double)ps_model_compute_ns(c->model, b->o.compute,
 						      batch) / 1e9;
 	double s;
@@ -304,8 +300,7 @@ static void fill_run(const struct ps_bench *b, const struct ps_case *c,
 	double s = (double)(r->t_last_ns - r->t_first_ns) / 1e9;
 	double bytes = (double)c->model->elems * sizeof(float) *
 		       b->o.workers * b->o.steps;
-	unsigned int batch = b->o.batch ? b->o.batch :
-			     ps_model_batch(c->model, b->o.compute);
+	unsigned int batch = ps_opts_batch(&b->o, c->model);
 
 	memset(run, 0, sizeof(*run));
 	run->grad_bytes_per_s = bytes / s;
