@@ -42,12 +42,18 @@ double ps_roofline_bytes(enum ps_strategy s, unsigned int k, double model_bytes)
 	return models * model_bytes;
 }
 
-/* Known where something crosses a wire whose rate is known. */
+/*
+ * Known where something crosses a wire whose rate is known. Plain streams tell
+ * it where all of them cross the wire: in a spread placement some stay within a
+ * node.
+ */
 static double formula_share(const struct ps_bench *b,
 			    const struct ps_result *r)
 {
+	double plain = r->c.placement == PS_CROSS_NODE ?
+		       r->limits.raw_one_way : 0;
 	double rate = b->o.wire.bytes_per_s ? (double)b->o.wire.bytes_per_s :
-					      r->limits.raw_one_way;
+					      plain;
 
 	if (b->o.raw || rate <= 0 ||
 	    ps_formula_bytes(&b->o, &r->c, r->local_sum) <= 0)

@@ -201,6 +201,22 @@ static void medians_and_pairs(void **state)
 	c.transport = PS_OVERLAY;
 	ps_result_make(b, &c, o, o, 3, 0.05, &r);
 	NEAR(r.raw_share, 0.5);
+	/* Nothing crosses the wire. */
+	assert_true(isnan(r.formula_share));
+	for (int i = 0; i < 3; i++)
+		o[i].limits.raw_one_way = 4 * model;
+	c.placement = PS_CROSS_NODE;
+	o[0].images_per_s = o[1].images_per_s = o[2].images_per_s = 128;
+	ps_result_make(b, &c, o, o, 3, 0.05, &r);
+	NEAR(r.formula_share, 0.5);
+	/* Plain streams do not tell the wire's rate, --link does. */
+	c.placement = PS_SPREAD;
+	b->o.servers = 2;
+	ps_result_make(b, &c, o, o, 3, 0.05, &r);
+	assert_true(isnan(r.formula_share));
+	b->o.wire.bytes_per_s = (uint64_t)(4 * model);
+	ps_result_make(b, &c, o, o, 3, 0.05, &r);
+	NEAR(r.formula_share, 0.25);
 	NEAR(r.speedup_vs_overlay, 1);
 	/* Memory was not measured: a share of nothing is no number. */
 	assert_false(isfinite(r.roofline_share));
