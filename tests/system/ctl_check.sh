@@ -15,7 +15,7 @@ doctor() {
 	in_ns "${NODE[1]}" "$O/daemonset/podlanectl" --run-dir "$T/n1/run" \
 		--config "$T/check.json" check "$@"
 }
-# found CHECK RESULT TEXT [TODO]: one of the findings is so.
+# found CHECK RESULT TEXT [ADVICE]: one of the findings is so.
 found() {
 	doctor --json >"$T/found.json"
 	jq -e --arg c "$1" --arg r "$2" --arg t "$3" --arg d "${4:-}" \
