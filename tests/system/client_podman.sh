@@ -2,6 +2,7 @@
 # tests/system/client_podman.sh: containers of a real podman with its CNI
 # backend, behind our conflists: static address and MAC, two networks on one
 # container, and nothing left when they are gone.
+# Podman numbers the interfaces of several networks as chance has it.
 . "$(dirname "$0")/lib.sh"
 . tests/system/client.bash
 need podman conmon runc busybox
@@ -81,7 +82,8 @@ taken() { ! start d --network one:ip=10.77.1.77; p rm -f -t 0 d; }
 check "the same address again is refused" taken
 check "and stays with the first" inside a /bin/ping -c 1 -W 5 10.77.1.77
 two() {
-	start e --network one --network two &&
+	start e --network one:interface_name=eth0 \
+		--network two:interface_name=eth1 &&
 	[ "$(reserved two)" = "$(address e eth1)" ] &&
 	reserved one | grep -qx "$(address e eth0)" &&
 	inside e /bin/ping -c 1 -W 5 "$B" &&

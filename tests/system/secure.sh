@@ -72,7 +72,7 @@ none_runs() {
 	done
 }
 # The end of all_move, of its servers and of the agents.
-all_over() {
+all_ended() {
 	all_came
 	disown "${CLIENT[serve_a]}" "${CLIENT[serve_c]}"
 	kill -KILL "${CLIENT[serve_a]}" "${CLIENT[serve_c]}"
@@ -108,7 +108,7 @@ for m in psk tls; do
 	all_move
 	step "$m: agents die, lanes go on" pause_and_resume
 	step "$m: shown with lanes, regions and nodes" wait_for 10 shown tcp+tls $m
-	all_over
+	all_ended
 done
 
 # --- what is on the wire --------------------------------------------------------
@@ -306,7 +306,7 @@ wrong_key() {
 step "a wrong file is logged, and changes nothing" wrong_key
 psk_is 1 "$T/psk2"
 step "the right one is taken" wait_for 10 logged 1 "keys have changed"
-all_over
+all_ended
 mode 1 tls
 mode 2 tls
 agent_start 1 && agent_start 2 || exit 1
@@ -326,7 +326,7 @@ new_ca() {
 	again 1 && again 2 && moves $ALL && nothing_failed
 }
 step "another CA, while lanes go on" new_ca
-all_over
+all_ended
 
 # --- files that are refused -----------------------------------------------------------
 
