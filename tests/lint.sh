@@ -91,5 +91,17 @@ tests/lint_man.sh || bad=1
 for s in $(list '*.sh' tests/run tests/vm/{kernel,vm,guest,init} .ci/run); do
 	bash -n "$s" || say "$s"
 done
+# What a sourced file calls must not become something else.
+functions() { grep -ohE '^[a-z_]+\(\)' "$@" | sort -u; }
+for s in tests/system/*.sh tests/vm/*.sh; do
+	[ "$s" != tests/system/lib.sh ] || continue
+	used=tests/system/lib.sh
+	for u in $(sed -nE 's/^\. .*\/([a-z]+\.bash)"?$/\1/p' "$s"); do
+		[ ! -e "tests/system/$u" ] || used+=" tests/system/$u"
+	done
+	for f in $(comm -12 <(functions "$s") <(functions $used)); do
+		say "$s: $f is a function of $used"
+	done
+done
 [ $bad = 0 ] && echo "lint: ok"
 exit $bad

@@ -8,7 +8,7 @@ node_add 2
 agent_config 1
 agent_config 2
 has() { ctl "$1" -o json "$2" | jq -e "$3"; }
-prog() { # POD AS PROGRAM ARG...: in the background, output in AS.out
+in_pod() { # POD AS PROGRAM ARG...: in the background, output in AS.out
 	local pod=$1 as=$2
 	shift 2
 	nsenter --net=/proc/"$pod"/ns/net "$@" >"$T/$as.out" 2>&1 &
@@ -31,7 +31,7 @@ proxy() { # N OTHER
 		}
 	}
 	END
-	prog "${NODE[$1]}" "proxy$1" "$O/tests/system/flip_proxy" 7999 \
+	in_pod "${NODE[$1]}" "proxy$1" "$O/tests/system/flip_proxy" 7999 \
 		"10.99.0.$2" 7471
 }
 if ! proxy 1 2 2>"$T/nft.err"; then
@@ -49,9 +49,9 @@ pod_has() { has "$1" pods ".[] | select(.pod.name == \"$2\") | $3"; }
 
 # --- a byte that changes ------------------------------------------------------
 
-prog "${POD[b]}" take "$PODS" take svc
+in_pod "${POD[b]}" take "$PODS" take svc
 soon take listening
-prog "${POD[a]}" send "$PODS" send 10.88.2.10 svc 5000 2
+in_pod "${POD[a]}" send "$PODS" send 10.88.2.10 svc 5000 2
 check "a byte changes between the nodes" wait_for 20 flipped
 check "the receiver is told: EBADMSG" soon take "end 74"
 short() { [ "$(sed -n 's/received //p' "$T/take.out")" -lt 320000 ]; }
@@ -67,9 +67,9 @@ stop take
 
 # --- bytes that stay ----------------------------------------------------------
 
-prog "${POD[b]}" take2 "$PODS" take svc
+in_pod "${POD[b]}" take2 "$PODS" take svc
 soon take2 listening
-prog "${POD[a]}" send2 "$PODS" send 10.88.2.10 svc 100000 2
+in_pod "${POD[a]}" send2 "$PODS" send 10.88.2.10 svc 100000 2
 check "bytes with a checksum arrive" soon take2 "received 6400000"
 check "in good order" soon take2 "end 0"
 stop take2
@@ -78,10 +78,10 @@ stop take2
 ECHO=$O/shm/examples/lane_echo
 TALK=$O/tests/system/stats_pods
 lane() { has "$1" lanes ".[] | select(.service == \"echo\") | $2"; }
-prog "${POD[b]}" srv "$ECHO" serve echo
+in_pod "${POD[b]}" srv "$ECHO" serve echo
 listens() { pod_has 2 b '.listeners == 1'; }
 wait_for 10 listens
-prog "${POD[a]}" talk "$TALK" talk 10.88.2.10 echo 100 70000
+in_pod "${POD[a]}" talk "$TALK" talk 10.88.2.10 echo 100 70000
 soon talk "done"
 check "without the option there are none" lane 1 \
 	'.sentChecksum == false and .receivedChecksum == false'
@@ -94,7 +94,7 @@ agent_start 1 || exit 1
 agent_start 2 || exit 1
 # Libraries that were there before take the agents' word, too.
 wait_for 10 listens
-prog "${POD[a]}" talk2 "$TALK" talk 10.88.2.10 echo 300 70000
+in_pod "${POD[a]}" talk2 "$TALK" talk 10.88.2.10 echo 300 70000
 check "by the configuration" soon talk2 "done"
 check "both ways" lane 1 '.sentChecksum and .receivedChecksum'
 check "seen from there, too" lane 2 '.sentChecksum and .receivedChecksum'
@@ -102,7 +102,7 @@ stop talk2
 
 # --- agents that die ----------------------------------------------------------
 
-prog "${POD[a]}" chat "$TALK" chat 10.88.2.10 echo 100000 0
+in_pod "${POD[a]}" chat "$TALK" chat 10.88.2.10 echo 100000 0
 soon chat started
 sent() { ctl 1 -o json lanes | jq '.[0].sentBytes'; }
 goes_on() { [ "$(sent)" -gt "$1" ]; }
@@ -121,10 +121,10 @@ stop srv
 
 # --- within a node ------------------------------------------------------------
 
-prog "${POD[c]}" srv3 "$ECHO" serve echo
+in_pod "${POD[c]}" srv3 "$ECHO" serve echo
 listens_c() { pod_has 2 c '.listeners == 1'; }
 wait_for 10 listens_c
-prog "${POD[b]}" talk3 "$TALK" talk 10.88.2.11 echo 300 70000
+in_pod "${POD[b]}" talk3 "$TALK" talk 10.88.2.11 echo 300 70000
 soon talk3 "done"
 check "within a node" lane 2 '.sentChecksum and .receivedChecksum and
 	.path == "shm"'

@@ -25,7 +25,7 @@ overlay() {
 }
 overlays() { local n; for n in "$@"; do overlay "$n" || return 1; done; }
 # says TEXT CMD...: CMD's output has TEXT, whatever it exits with
-says() {
+exits() {
 	local want=$1 out
 	shift
 	out=$("$@" 2>&1)
@@ -78,7 +78,7 @@ snapshot() {
 	in_ns "$p" bridge fdb show dev $D | sort
 	in_ns "$p" ip -d -o link show dev $D | grep -o 'vxlan id.*dstport [0-9]*'
 }
-has() { says "$2" snapshot "$1"; }
+has() { exits "$2" snapshot "$1"; }
 # restored N: after a sync the device of node N is as in $T/good.N
 restored() {
 	overlay "$1" && snapshot "$1" | diff "$T/good.$1" -
@@ -167,7 +167,7 @@ done
 
 # Two nodes.
 registry 1 2
-check overlay-up says "up mtu 1450" overlays 1 2
+check overlay-up exits "up mtu 1450" overlays 1 2
 check overlay-ping reaches 1 10.88.2.2
 check overlay-ping-back reaches 2 10.88.1.2
 check overlay-ping6 reaches 1 fd00:2::2
@@ -190,8 +190,8 @@ in_ns "${NODE[2]}" ip addr add 10.99.0.22/24 dev u
 check overlay-address-lost fails "down: node node2: no interface has the address 10.99.0.2" overlay 2
 registry 1 2=10.99.0.22 3
 check overlay-moved overlays 1 2 3
-check overlay-moved-fdb says "dst 10.99.0.22 " fdb_of 1
-check overlay-moved-fdb-old not says "dst 10.99.0.2 " fdb_of 1
+check overlay-moved-fdb exits "dst 10.99.0.22 " fdb_of 1
+check overlay-moved-fdb-old not exits "dst 10.99.0.2 " fdb_of 1
 check overlay-moved-ping reaches 1 10.88.2.2
 registry 1 3
 check overlay-removed overlays 1 3
@@ -230,22 +230,22 @@ check repair-deleted-sync restored 1
 check repair-ping reaches 1 10.88.3.2
 
 # Another configuration.
-check conf-vni says "up mtu 1450" overlay 1 '{"vni":77,"port":4789}'
+check conf-vni exits "up mtu 1450" overlay 1 '{"vni":77,"port":4789}'
 check conf-vni-is has 1 "vxlan id 77 local 10.99.0.1 dev u srcport 0 0 dstport 4789"
-check conf-mtu says "up mtu 1400" overlay 1 '{"mtu":1400}'
+check conf-mtu exits "up mtu 1400" overlay 1 '{"mtu":1400}'
 check conf-mtu-is has 1 "mtu 1400"
 check conf-mtu-big fails "more than 1450, which u can carry" overlay 1 '{"mtu":1451}'
 check conf-mtu-v6 fails "at least 1280 is needed" overlay 1 '{"mtu":1279}'
 check conf-back restored 1
 in_ns "${NODE[1]}" ip link set u mtu 9000
-check underlay-mtu says "up mtu 8950" overlay 1
+check underlay-mtu exits "up mtu 8950" overlay 1
 in_ns "${NODE[1]}" ip link set u mtu 1500
 check underlay-mtu-back restored 1
 check conf-unknown fails "overlay.vnl is no known key" overlay 1 '{"vnl":1}'
 check conf-type fails "overlay.type" overlay 1 '{"type":"geneve"}'
 check conf-device fails "overlay.device" overlay 1 '{"device":"a-very-long-device-name"}'
 check conf-vni-range fails "overlay.vni" overlay 1 '{"vni":16777216}'
-check none says "up mtu 1500" overlay 1 '{"type":"none"}'
+check none exits "up mtu 1500" overlay 1 '{"type":"none"}'
 
 # What belongs to others is left alone, and said.
 in_ns "${NODE[1]}" ip link add other type bridge
@@ -254,7 +254,7 @@ check other-vni fails "set overlay.vni" overlay 1 '{"device":"podlane.2"}'
 in_ns "${NODE[1]}" ip link set other up
 in_ns "${NODE[1]}" ip route replace 10.88.2.0/24 dev other
 check other-route fails "another interface is in the way" overlay 1
-check other-route-up says "up mtu" overlay 1
+check other-route-up exits "up mtu" overlay 1
 check other-route-rest reaches 1 10.88.3.2
 in_ns "${NODE[1]}" ip link del other
 check other-route-gone restored 1
@@ -277,7 +277,7 @@ check underlay-up-again restored 1
 
 # IPv6 between the nodes.
 registry 1=fd99::1 2=fd99::2 3=fd99::3
-check six-up says "up mtu 1430" overlays 1 2 3
+check six-up exits "up mtu 1430" overlays 1 2 3
 check six-ping reaches 1 10.88.2.2
 check six-ping6 reaches 1 fd00:3::2
 check six-full-packet pings 1 10.88.2.2 -M do -s 1402

@@ -118,15 +118,15 @@ bad >/dev/null 2>"$T/stderr"
 rm -f "$T/bad-ipam.log"
 bad >/dev/null 2>"$T/stderr"
 check ipam-del-is-called ipam_told
-says() { # NAME CODE TEXT
+ipam_says() { # NAME CODE TEXT
 	printf '%s' "$3" >"$T/bad-says"
 	check "ipam-says-$1" code "$2" bad
 	check "ipam-says-$1-is-undone" clean
 }
-says no-address 100 '{"ips":[]}'
-says no-json 6 'no json'
-says no-prefix 6 '{"ips":[{"address":"10.0.0.1"}]}'
-says nothing 6 ''
+ipam_says no-address 100 '{"ips":[]}'
+ipam_says no-json 6 'no json'
+ipam_says no-prefix 6 '{"ips":[{"address":"10.0.0.1"}]}'
+ipam_says nothing 6 ''
 rm -f "$T/bad-says"
 
 # GC goes on past what fails and says all of it.

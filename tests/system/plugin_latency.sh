@@ -28,21 +28,21 @@ else
 	skip measures "the reference plugins are not installed"
 fi
 # says WORD ARG...: fails with a message that has the word.
-says() {
+refuses() {
 	! latency "${@:2}" && grep -q -- "$1" "$T/err" || { cat "$T/err"; false; }
 }
-check bad-rounds says 'rounds must be' --rounds 0
-check bad-reservations says 'reservations must be' --reservations -1
-check bad-parallel says 'parallel must be' --parallel many
-check bad-option says 'help' --colour
-check stray-argument says 'no option' stray
-check no-reference says containernetworking-plugins --agent none \
+check bad-rounds refuses 'rounds must be' --rounds 0
+check bad-reservations refuses 'reservations must be' --reservations -1
+check bad-parallel refuses 'parallel must be' --parallel many
+check bad-option refuses 'help' --colour
+check stray-argument refuses 'no option' stray
+check no-reference refuses containernetworking-plugins --agent none \
 	--reference "$T"
-check no-plugin says podlane --agent none --plugins "$T"
-check no-agent says "$T/none" --agent "$T/none"
+check no-plugin refuses podlane --agent none --plugins "$T"
+check no-agent refuses "$T/none" --agent "$T/none"
 printf '#!/bin/sh\necho "{}"\n' >"$T/podlane"
 chmod +x "$T/podlane"
-check idle-plugin says 'no address' --agent none --plugins "$T" --rounds 1
+check idle-plugin refuses 'no address' --agent none --plugins "$T" --rounds 1
 nothing_left() { ! ls -d /tmp/cni_latency.* 2>/dev/null; }
 check nothing-left nothing_left
 finish

@@ -31,7 +31,7 @@ both() {
 }
 # says OUT TEXT: that line is there, or comes.
 has() { grep -qx "$2" "$T/$1"; }
-says() { wait_for 30 has "$1" "$2"; }
+hears() { wait_for 30 has "$1" "$2"; }
 # show OUT...: what the check printed, for a failure
 show() { (cd "$T" && tail -n +1 "$@" 2>/dev/null); }
 # A number that podlanectl tells of the other node.
@@ -42,12 +42,12 @@ ended() { wait_for 10 no_lanes; }
 # --- bytes both ways ----------------------------------------------------------
 run a l stream-listen 50000000
 L=$R
-says l "listening 1"
+hears l "listening 1"
 run b c stream-connect "${IP[a]}" 50000000
 C=$R
 stream() {
-	says l "received 50000000" && says c "received 50000000" &&
-		says l "end 0" && says c "end 0" && says c "path $VIA" ||
+	hears l "received 50000000" && hears c "received 50000000" &&
+		hears l "end 0" && hears c "end 0" && hears c "path $VIA" ||
 		{ show l c l.err c.err; return 1; }
 }
 check stream-both-ways stream
@@ -59,7 +59,7 @@ check stream-lanes-end ended
 kill_tcp() { in_ns "${NODE[1]}" ss -K dst 10.99.0.2; }
 run a l stream-listen 200000000
 L=$R
-says l "listening 1"
+hears l "listening 1"
 run b c stream-connect "${IP[a]}" 200000000
 C=$R
 cut_and_go_on() {
@@ -67,7 +67,7 @@ cut_and_go_on() {
 		sleep 0.1
 		kill_tcp >/dev/null 2>&1
 	done
-	says l "received 200000000" && says c "received 200000000" ||
+	hears l "received 200000000" && hears c "received 200000000" ||
 		{ show l c l.err c.err; return 1; }
 }
 check connection-lost cut_and_go_on
@@ -83,22 +83,22 @@ check lost-lanes-end ended
 
 # --- ends -----------------------------------------------------------------------
 run a l drain-listen
-says l "listening 1"
+hears l "listening 1"
 run b c drain-connect "${IP[a]}" 3000000 close
 closed() {
-	says l "received 3000000" && says l "end 0" && says l "send 32" ||
+	hears l "received 3000000" && hears l "end 0" && hears l "send 32" ||
 		{ show l c l.err c.err; return 1; }
 }
 check close-in-good-order closed
 
 run a l drain-listen
-says l "listening 1"
+hears l "listening 1"
 run b c drain-connect "${IP[a]}" 700000 wait
-says c "sent 700000"
+hears c "sent 700000"
 kill -KILL "$R"
 wait "$R" 2>/dev/null
 died() {
-	says l "received 700000" && says l "end 104" && says l "send 32" ||
+	hears l "received 700000" && hears l "end 104" && hears l "send 32" ||
 		{ show l c l.err c.err; return 1; }
 }
 check killed-pod died
@@ -107,7 +107,7 @@ check end-lanes-end ended
 # --- policy, addresses -----------------------------------------------------------
 run a l drain-listen
 L=$R
-says l "listening 1"
+hears l "listening 1"
 refused() {
 	local out
 	out=$(in_ns "${POD[stranger]}" "$P" drain-connect "${IP[a]}" 1 close 2>&1) &&
@@ -131,15 +131,15 @@ SIZE=64000000
 mkfifo "$T/in"
 IN=$T/in run a own own $SIZE
 exec 9>"$T/in"
-says own "created $SIZE"
+hears own "created $SIZE"
 before=$(node_stat 2 1 receivedBytes)
 run b r1 read "${IP[a]}" 62
 run c r2 read "${IP[a]}" 62
-says r1 "path $VIA" && says r2 "path $VIA"
+hears r1 "path $VIA" && hears r2 "path $VIA"
 echo go >&9
 region() {
-	says own "published 62" && says r1 "version 62" &&
-		says r2 "version 62" ||
+	hears own "published 62" && hears r1 "version 62" &&
+		hears r2 "version 62" ||
 		{ show own r1 r2 own.err r1.err r2.err; return 1; }
 }
 check region-published region
@@ -154,7 +154,7 @@ one_transfer() {
 check region-one-transfer one_transfer
 late() {
 	run b r3 read "${IP[a]}" 62
-	says r3 "version 62" && one_transfer || { show r3 r3.err; return 1; }
+	hears r3 "version 62" && one_transfer || { show r3 r3.err; return 1; }
 }
 check region-late-reader late
 no_region() {
@@ -166,7 +166,7 @@ no_region() {
 check region-other-namespace no_region
 exec 9>&-
 over() {
-	says r1 "end 104" && says r2 "end 104" && says r3 "end 104" ||
+	hears r1 "end 104" && hears r2 "end 104" && hears r3 "end 104" ||
 		{ show own r1 r2 r3 r1.err; return 1; }
 }
 check region-ends over
@@ -178,21 +178,21 @@ mkfifo "$T/in2"
 IN=$T/in2 run a own own $SIZE
 OWN=$R
 exec 9>"$T/in2"
-says own "created $SIZE"
+hears own "created $SIZE"
 run b r1 read "${IP[a]}" 62
 echo go >&9
-says r1 "version 62"
+hears r1 "version 62"
 kill -KILL "$OWN"
 wait "$OWN" 2>/dev/null
-owner_died() { says r1 "end 104" || { show r1 r1.err; return 1; }; }
+owner_died() { hears r1 "end 104" || { show r1 r1.err; return 1; }; }
 check region-owner-killed owner_died
 exec 9>&-
 
 # --- the other agent is another one --------------------------------------------------------
 run a l drain-listen
-says l "listening 1"
+hears l "listening 1"
 run b c drain-connect "${IP[a]}" 100000 wait
-says c "sent 100000"
+hears c "sent 100000"
 agent_stop 2 TERM
 agent_start 2 || exit 1
 shown() { [ "$(node_stat 2 1 lanes)" = 1 ]; }
@@ -200,7 +200,7 @@ check agent-is-shown-the-lane wait_for 10 shown
 kill -KILL "$R"
 wait "$R" 2>/dev/null
 agent_gone() {
-	says l "received 100000" && says l "end 104" ||
+	hears l "received 100000" && hears l "end 104" ||
 		{ show l c l.err c.err; return 1; }
 }
 check agent-restarted agent_gone
