@@ -31,7 +31,7 @@ static int check_all(struct lp_bench *b, struct pl_err *err)
 				"namespaces and needs root; try: sudo "
 				"lane_perf");
 	if (rc == 0)
-		rc = ps_output_check(b->o.json, b->o.plot, err);
+		rc = ps_output_check(b->o.json, NULL, b->o.plot, err);
 	return rc < 0 ? rc : ps_programs_find(&b->cluster.programs,
 					      b->o.cni_bin, b->o.podlaned,
 					      err);

@@ -15,7 +15,25 @@
 
 #define PS_RAW_MS 500
 
+/* What is run: a model's gradients, from here to there, over that. */
+struct ps_case {
+	const struct ps_model *model;
+	enum ps_placement placement;
+	enum ps_strategy strategy;
+	enum ps_transport transport;
+};
+
+/* A case that was not run, with all of its transports. */
+struct ps_left {
+	struct ps_case c;
+	char why[120];
+};
+
+#define PS_LEFT_MAX (PS_MODELS_MAX * PS_PLACEMENTS * PS_STRATEGIES)
+
 struct ps_bench {
+	unsigned int n_left;
+	struct ps_left left[PS_LEFT_MAX];
 	struct ps_opts o;
 	struct ps_watch watch;
 	struct ps_machine machine;
@@ -24,14 +42,6 @@ struct ps_bench {
 	/* By node. Pods that no placement needs are NULL. */
 	struct ps_pod *worker[PS_NODES][PS_WORKERS_MAX];
 	struct ps_pod *server[PS_NODES][PS_SERVERS_MAX];
-};
-
-/* What is run: a model's gradients, from here to there, over that. */
-struct ps_case {
-	const struct ps_model *model;
-	enum ps_placement placement;
-	enum ps_strategy strategy;
-	enum ps_transport transport;
 };
 
 /* Where a role is in a placement. */

@@ -1,5 +1,8 @@
 /*
- * bench/ps_compare.c - the command compare of ps_throughput
+ * bench/ps_compare.c - the commands compare and matrix of ps_throughput
+ *
+ * A matrix is a comparison with other defaults: all models, strategies and
+ * transports, in a limited time.
  *
  * Checks first whatever can be checked, so that nothing fails at the end of a
  * long run. SIGINT, SIGTERM and their like are blocked from then on and looked
@@ -17,6 +20,8 @@
 #include "common/json.h"
 #include "common/util.h"
 #include "bench/ps_bench.h"
+#include "bench/ps_cases.h"
+#include "bench/ps_csv.h"
 #include "bench/ps_output.h"
 #include "bench/ps_result.h"
 #include "bench/ps_role.h"
@@ -26,17 +31,6 @@
 #define EXIT_SIGNALLED 130
 #define CASES_MAX (PS_MODELS_MAX * PS_PLACEMENTS * PS_STRATEGIES * \
 		   PS_TRANSPORTS)
-
-/* The order in which they come, and take turns. */
-static const enum ps_placement placements[PS_PLACEMENTS] = {
-	PS_SAME_NODE, PS_CROSS_NODE, PS_SPREAD,
-};
-static const enum ps_strategy strategies[PS_STRATEGIES] = {
-	PS_INDEPENDENT, PS_SERVER, PS_RING,
-};
-static const enum ps_transport transports[PS_TRANSPORTS] = {
-	PS_OVERLAY, PS_HOST, PS_PODLANE,
-};
 
 struct results {
 	struct ps_result r[CASES_MAX];
@@ -72,20 +66,21 @@ static int check_models(const struct ps_opts *o, struct pl_err *err)
 	return 0;
 }
 
-static int check_all(struct ps_bench *b, struct pl_err *err)
+/* A matrix goes on without the models that this machine can't have. */
+static int check_all(struct ps_bench *b, bool is_matrix, struct pl_err *err)
 {
-	int rc = check_models(&b->o, err);
+	int rc = is_matrix ? 0 : check_models(&b->o, err);
 
 	if (rc == 0 && geteuid() != 0)
-		rc = pl_err_set(err, EPERM, "compare makes network namespaces "
-				"and needs root; try: sudo ps_throughput "
-				"compare");
+		rc = pl_err_set(err, EPERM, "this makes network namespaces and "
+				"needs root; try it with sudo");
 	if (rc == 0)
-		rc = ps_output_check(b->o.json, b->o.plot, err);
+		rc = ps_output_check(b->o.json, b->o.csv, b->o.plot,
+				     err);
 	if (rc == 0)
 		rc = ps_programs_find(&b->cluster.programs, b->o.cni_bin,
 				      b->o.podlaned, err);
-	return rc < 0 ? rc : check_memory(&b->o, err);
+	return rc < 0 || is_matrix ? rc : check_memory(&b->o, err);
 }
 
 /* --- the cluster --- */
@@ -169,22 +164,6 @@ static int make_cluster(struct ps_bench *b, struct pl_err *err)
 
 /* --- the runs --- */
 
-/* What this strategy is run over: without an exchange, the first is as good. */
-static unsigned int transports_of(const struct ps_opts *o, enum ps_strategy s)
-{
-	unsigned int lowest = o->transports & -o->transports;
-
-	return s == PS_INDEPENDENT ? lowest : o->transports;
-}
-
-/* A ring has nobody to be apart from. */
-static bool is_case(const struct ps_opts *o, enum ps_placement p,
-		    enum ps_strategy s)
-{
-	return o->placements & p && o->strategies & s &&
-	       (p != PS_CROSS_NODE || s == PS_SERVER);
-}
-
 /*
  * What a turn of runs is held against is measured just before it, so that
  * whatever else the machine has to do weighs on both.
@@ -207,7 +186,7 @@ static int measure_limits(struct ps_bench *b, const struct ps_case *c,
 			rc = ps_run_raw(b, c->placement, true,
 					&l->raw_both_ways, err);
 	}
-	ps_progress_step(&b->progress);
+	ps_progress_add(&b->progress, PS_WEIGHT_BASE);
 	return rc;
 }
 
@@ -234,9 +213,9 @@ static int run_turn(struct ps_bench *b, struct ps_case *c, unsigned int i,
 	for (unsigned int t = 0; t < PS_TRANSPORTS && rc == 0; t++) {
 		struct ps_run *run = &runs[t][i];
 
-		if (!(transports_of(&b->o, c->strategy) & transports[t]))
+		c->transport = ps_cases_transports[t];
+		if (!(ps_cases_kinds(&b->o, c->strategy) & c->transport))
 			continue;
-		c->transport = transports[t];
 		ps_progress_say(&b->progress, "%s, %s, %s, %s, run %u of %u",
 				c->model->name,
 				ps_placement_name(c->placement),
@@ -248,7 +227,7 @@ static int run_turn(struct ps_bench *b, struct ps_case *c, unsigned int i,
 		*first = *first ? *first : run;
 		if (rc == 0)
 			rc = check_same(b, *first, run, err);
-		ps_progress_step(&b->progress);
+		ps_progress_add(&b->progress, ps_cases_run_weight(c->model));
 	}
 	return rc;
 }
@@ -278,15 +257,29 @@ static int compare_case(struct ps_bench *b, struct ps_case *c, double solo_s,
 	if (!mem)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	rc = run_turns(b, c, runs, err);
-	kinds = transports_of(&b->o, c->strategy);
+	kinds = ps_cases_kinds(&b->o, c->strategy);
 	if (kinds & PS_OVERLAY && c->strategy != PS_INDEPENDENT)
 		overlay = runs[0];
 	for (unsigned int t = 0; t < PS_TRANSPORTS && rc == 0; t++) {
-		c->transport = transports[t];
-		if (kinds & transports[t])
+		c->transport = ps_cases_transports[t];
+		if (kinds & c->transport)
 			ps_result_make(b, c, runs[t], overlay, n, solo_s,
 				       &out->r[out->n++]);
 	}
+	return rc;
+}
+
+/* Once for a model, when there is a case to hold against it. */
+static int alone(struct ps_bench *b, const struct ps_model *m, double *solo_s,
+		 struct pl_err *err)
+{
+	int rc = 0;
+
+	if (isfinite(*solo_s) || b->o.raw)
+		return 0;
+	ps_progress_say(&b->progress, "%s, one worker alone", m->name);
+	rc = ps_solo_step(b, m, solo_s, err);
+	ps_progress_add(&b->progress, ps_cases_run_weight(m));
 	return rc;
 }
 
@@ -297,17 +290,19 @@ static int compare_model(struct ps_bench *b, const struct ps_model *m,
 	double solo_s = NAN;
 	int rc = 0;
 
-	ps_progress_say(&b->progress, "%s, one worker alone", m->name);
-	if (!b->o.raw)
-		rc = ps_solo_step(b, m, &solo_s, err);
-	ps_progress_step(&b->progress);
-	for (unsigned int p = 0; p < PS_PLACEMENTS; p++) {
-		c.placement = placements[p];
-		for (unsigned int s = 0; s < PS_STRATEGIES && rc == 0; s++) {
-			c.strategy = strategies[s];
-			if (is_case(&b->o, c.placement, c.strategy))
-				rc = compare_case(b, &c, solo_s, out, err);
+	for (unsigned int i = 0; i < PS_PLACEMENTS * PS_STRATEGIES; i++) {
+		c.placement = ps_cases_placements[i / PS_STRATEGIES];
+		c.strategy = ps_cases_strategies[i % PS_STRATEGIES];
+		if (rc < 0 || !ps_cases_has(&b->o, c.placement, c.strategy))
+			continue;
+		if (ps_cases_leave_out(b, &c)) {
+			ps_progress_drop(&b->progress,
+					 ps_cases_weight(&b->o, &c));
+			continue;
 		}
+		rc = alone(b, m, &solo_s, err);
+		if (rc == 0)
+			rc = compare_case(b, &c, solo_s, out, err);
 	}
 	return rc;
 }
@@ -319,7 +314,7 @@ static int measure(struct ps_bench *b, struct results *out,
 
 	ps_progress_say(&b->progress, "two nodes and their pods");
 	rc = make_cluster(b, err);
-	ps_progress_step(&b->progress);
+	ps_progress_add(&b->progress, PS_WEIGHT_BASE);
 	for (unsigned int i = 0; i < b->o.n_models && rc == 0; i++)
 		rc = compare_model(b, b->o.models[i], out, err);
 	return rc;
@@ -327,48 +322,29 @@ static int measure(struct ps_bench *b, struct results *out,
 
 /* --- after --- */
 
-static int write_json(const struct ps_bench *b, const struct results *res,
-		      struct pl_err *err)
-{
-	pl_auto_json *doc = ps_result_json(b, res->r, res->n);
-
-	return pl_json_save(b->o.json, doc, 0644, err);
-}
-
 static int write_files(const struct ps_bench *b, const struct results *res,
 		       struct pl_err *err)
 {
+	pl_auto_json *doc = ps_result_json(b, res->r, res->n);
 	int rc = 0;
 
 	if (b->o.json)
-		rc = write_json(b, res, err);
+		rc = pl_json_save(b->o.json, doc, 0644, err);
+	if (rc == 0 && b->o.csv)
+		rc = ps_csv_save(b->o.csv, doc, err);
 	if (rc == 0 && b->o.plot)
 		rc = ps_plot_write(b, res->r, res->n, b->o.plot, err);
 	return rc;
 }
 
-static unsigned int total_steps(const struct ps_opts *o)
-{
-	unsigned int n = 1;		/* one worker alone */
-
-	for (unsigned int p = 0; p < PS_PLACEMENTS; p++)
-		for (unsigned int s = 0; s < PS_STRATEGIES; s++) {
-			unsigned int kinds = transports_of(o, strategies[s]);
-
-			if (is_case(o, placements[p], strategies[s]))
-				n += o->repeat * (1 + (unsigned int)
-					__builtin_popcount(kinds));
-		}
-	return 1 + o->n_models * n;
-}
-
-static int compare(struct ps_bench *b)
+static int compare(struct ps_bench *b, bool is_matrix)
 {
 	struct pl_err err = { .code = 0 }, late = { .code = 0 };
 	struct results res = { .n = 0 };
 	int rc, undo;
 
-	ps_progress_init(&b->progress, total_steps(&b->o));
+	ps_progress_init(&b->progress, ps_cases_total(&b->o));
+	b->progress.has_lines = is_matrix;
 	rc = measure(b, &res, &err);
 	if (rc == 0)
 		rc = write_files(b, &res, &err);
@@ -384,33 +360,44 @@ static int compare(struct ps_bench *b)
 	return rc == -EINTR ? EXIT_SIGNALLED : rc < 0 || undo < 0;
 }
 
-int ps_compare_main(int argc, char **argv)
+static int start(enum ps_cmd cmd, int argc, char **argv)
 {
+	const char *name = argv[0];
 	struct ps_bench *b = calloc(1, sizeof(*b));
 	struct pl_err err = { .code = 0 };
 	int rc;
 
 	if (!b)
 		return 1;
-	rc = ps_opts_parse(PS_CMD_COMPARE, argc, argv, &b->o, &err);
+	rc = ps_opts_parse(cmd, argc, argv, &b->o, &err);
 	if (rc == 1) {
 		free(b);
 		return 0;
 	}
 	if (rc < 0) {
-		fprintf(stderr, "ps_throughput compare: %s\n", err.msg);
+		fprintf(stderr, "ps_throughput %s: %s\n", name, err.msg);
 		ps_opts_fini(&b->o);
 		free(b);
 		return EXIT_USAGE;
 	}
 	ps_machine_probe(&b->machine);
-	rc = check_all(b, &err);
+	rc = check_all(b, cmd == PS_CMD_MATRIX, &err);
 	if (rc == 0)
 		rc = ps_watch_init(&b->watch, &err);
 	if (rc < 0)
-		fprintf(stderr, "ps_throughput compare: %s\n", err.msg);
-	rc = rc < 0 ? 1 : compare(b);
+		fprintf(stderr, "ps_throughput %s: %s\n", name, err.msg);
+	rc = rc < 0 ? 1 : compare(b, cmd == PS_CMD_MATRIX);
 	ps_opts_fini(&b->o);
 	free(b);
 	return rc;
+}
+
+int ps_compare_main(int argc, char **argv)
+{
+	return start(PS_CMD_COMPARE, argc, argv);
+}
+
+int ps_matrix_main(int argc, char **argv)
+{
+	return start(PS_CMD_MATRIX, argc, argv);
 }

@@ -1,10 +1,11 @@
 /*
- * bench/ps_compare.h - the command compare of ps_throughput
+ * bench/ps_compare.h - the commands compare and matrix of ps_throughput
  */
 #ifndef BENCH_PS_COMPARE_H
 #define BENCH_PS_COMPARE_H
 
-/* argv[0] is "compare". Returns the exit status of the program. */
+/* argv[0] is the command. Returns the exit status of the program. */
 int ps_compare_main(int argc, char **argv);
+int ps_matrix_main(int argc, char **argv);
 
 #endif

@@ -16,7 +16,8 @@
 
 #define ROLES (PS_CMD_SERVER | PS_CMD_WORKER)
 #define RAWS (PS_CMD_RAW_RECV | PS_CMD_RAW_SEND)
-#define JOB (PS_CMD_COMPARE | ROLES)
+#define RUNS (PS_CMD_COMPARE | PS_CMD_MATRIX)
+#define JOB (RUNS | ROLES)
 #define PODS (ROLES | RAWS)
 
 struct option_row {
@@ -297,7 +298,7 @@ static int set_fd(struct ps_opts *o, const struct option_row *row,
 #define AT(f) offsetof(struct ps_opts, f)
 
 static const struct option_row rows[] = {
-	{ "placement", "same-node|cross-node|both|spread", PS_CMD_COMPARE,
+	{ "placement", "same-node|cross-node|both|spread", RUNS,
 	  set_placement, 0, 0, 0, "where servers and workers are (both)" },
 	{ "transport", "overlay|podlane|host", JOB, set_transport, 0, 0, 0,
 	  "how they talk; compare takes a list (overlay,podlane)" },
@@ -318,7 +319,7 @@ static const struct option_row rows[] = {
 	  "measured steps (10)" },
 	{ "warmup", "N", JOB, set_number, AT(warmup), 0, PS_GRADS_MAX,
 	  "steps before those (2)" },
-	{ "repeat", "N", PS_CMD_COMPARE, set_number, AT(repeat), 1, 1000,
+	{ "repeat", "N", RUNS, set_number, AT(repeat), 1, 1000,
 	  "runs of each transport, in turn (5)" },
 	{ "compute", "none|k80|p100|v100", JOB, set_compute, 0, 0, 0,
 	  "sleep for the time this GPU would take for a step (none)" },
@@ -332,22 +333,26 @@ static const struct option_row rows[] = {
 	  "move bytes only: neither fill, sum nor verify" },
 	{ "local-sum", "auto|on|off", JOB, set_local_sum, 0, 0, 0,
 	  "one worker per node sums for its neighbours (auto)" },
-	{ "json", "FILE", PS_CMD_COMPARE, set_text, AT(json), 0, 0,
+	{ "json", "FILE", RUNS, set_text, AT(json), 0, 0,
 	  "write the results there" },
-	{ "plot", "FILE.png", PS_CMD_COMPARE, set_text, AT(plot), 0, 0,
+	{ "csv", "FILE", RUNS, set_text, AT(csv), 0, 0,
+	  "write the results there, a line each" },
+	{ "minutes", "N", RUNS, set_number, AT(minutes), 1, 1440,
+	  "leave out what would take longer (matrix: 15; no limit)" },
+	{ "plot", "FILE.png", RUNS, set_text, AT(plot), 0, 0,
 	  "draw the results there, needs gnuplot" },
-	{ "run-dir", "DIR", PS_CMD_COMPARE, set_text, AT(run_dir), 0, 0,
+	{ "run-dir", "DIR", RUNS, set_text, AT(run_dir), 0, 0,
 	  "folder for the run, must not exist (a temporary one)" },
-	{ "cni-bin", "DIR", PS_CMD_COMPARE, set_text, AT(cni_bin), 0, 0,
+	{ "cni-bin", "DIR", RUNS, set_text, AT(cni_bin), 0, 0,
 	  "where the CNI plugins are (beside the build, /opt/cni/bin)" },
-	{ "podlaned", "FILE", PS_CMD_COMPARE, set_text, AT(podlaned), 0, 0,
+	{ "podlaned", "FILE", RUNS, set_text, AT(podlaned), 0, 0,
 	  "the agent's program (beside the build, PATH)" },
-	{ "congestion-control", "NAME", PS_CMD_COMPARE, set_congestion,
+	{ "congestion-control", "NAME", RUNS, set_congestion,
 	  AT(congestion), 0, 0,
 	  "of TCP in all namespaces, as reno or bbr (the machine's)" },
-	{ "link", "RATE[,DELAY]", PS_CMD_COMPARE, set_wire, AT(wire), 0, 0,
+	{ "link", "RATE[,DELAY]", RUNS, set_wire, AT(wire), 0, 0,
 	  "of the wire between the nodes, as 10g or 1g,50us (no limit)" },
-	{ "security", "none|auth|tls", PS_CMD_COMPARE, set_security,
+	{ "security", "none|auth|tls", RUNS, set_security,
 	  AT(security), 0, 0,
 	  "between the agents: plain text, a key, or encryption (none)" },
 	{ "bind", "ADDR", PODS & ~PS_CMD_RAW_SEND, set_addrs,
@@ -384,6 +389,16 @@ static const struct ps_opts defaults = {
 	.duration_ms = 1000,
 };
 
+/* All that there is, once over, on both nodes. */
+static const struct ps_opts matrix_defaults = {
+	.transports = PS_OVERLAY | PS_PODLANE | PS_HOST,
+	.placements = PS_SPREAD,
+	.strategies = PS_SERVER | PS_RING | PS_INDEPENDENT,
+	.workers = 2, .servers = 2, .steps = 3, .warmup = 1, .repeat = 1,
+	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
+	.minutes = 15,
+};
+
 /* Workers of a ring that are on one node have no other one to be apart from. */
 static int check_compare(struct ps_opts *o, struct pl_err *err)
 {
@@ -407,7 +422,7 @@ static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
 	if (o->async && o->strategies & ~(unsigned int)PS_SERVER)
 		return pl_err_set(err, EINVAL, "--async is for "
 				  "--variable-update parameter_server");
-	if (cmd == PS_CMD_COMPARE)
+	if (cmd & RUNS)
 		return check_compare(o, err);
 	if (cmd & RAWS)
 		return 0;
@@ -479,7 +494,14 @@ static int parse_one(enum ps_cmd cmd, char **argv, int *i, struct ps_opts *o,
 	return row->set(o, row, value, err);
 }
 
-static int choose_model(struct ps_opts *o, struct pl_err *err)
+static void all_models(struct ps_opts *o)
+{
+	for (o->n_models = 0; ps_model_at(o->n_models); o->n_models++)
+		o->models[o->n_models] = ps_model_at(o->n_models);
+}
+
+static int choose_model(enum ps_cmd cmd, struct ps_opts *o,
+			struct pl_err *err)
 {
 	int r = 0;
 
@@ -488,6 +510,8 @@ static int choose_model(struct ps_opts *o, struct pl_err *err)
 				  "not both");
 	if (o->tensors)
 		r = ps_tensors_load(o->tensors, &o->own, err);
+	if (r == 0 && o->n_models == 0 && cmd == PS_CMD_MATRIX && !o->own)
+		all_models(o);
 	if (r == 0 && o->n_models == 0)
 		o->models[o->n_models++] = o->own ? o->own :
 					   ps_model_find("vgg16");
@@ -499,7 +523,7 @@ int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 {
 	int i, r;
 
-	*o = defaults;
+	*o = cmd == PS_CMD_MATRIX ? matrix_defaults : defaults;
 	for (i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
 			ps_opts_usage(cmd, stdout);
@@ -509,7 +533,7 @@ int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 		if (r)
 			return r;
 	}
-	r = choose_model(o, err);
+	r = choose_model(cmd, o, err);
 	return r < 0 ? r : check(cmd, o, err);
 }
 

@@ -27,6 +27,7 @@ enum ps_cmd {
 	PS_CMD_WORKER = 4,
 	PS_CMD_RAW_RECV = 8,
 	PS_CMD_RAW_SEND = 16,
+	PS_CMD_MATRIX = 32,
 };
 
 enum ps_transport { PS_OVERLAY = 1, PS_PODLANE = 2, PS_HOST = 4 };
@@ -74,6 +75,8 @@ struct ps_opts {
 	unsigned int duration_ms;	/* raw: how long to stream */
 
 	/* compare. */
+	const char *csv;
+	unsigned int minutes;		/* for all of it; 0: no limit */
 	const char *json, *plot, *run_dir, *cni_bin, *podlaned;
 	const char *congestion;		/* NULL: what the machine has */
 	struct ps_wire wire;		/* between the nodes; of --link */

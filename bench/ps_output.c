@@ -36,10 +36,13 @@ static int check_file(const char *option, const char *path,
 	return 0;
 }
 
-int ps_output_check(const char *json, const char *plot, struct pl_err *err)
+int ps_output_check(const char *json, const char *csv, const char *plot,
+		    struct pl_err *err)
 {
 	int rc = check_file("--json", json, err);
 
+	if (rc == 0)
+		rc = check_file("--csv", csv, err);
 	if (rc == 0)
 		rc = check_file("--plot", plot, err);
 	if (rc == 0 && plot)

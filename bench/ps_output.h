@@ -10,6 +10,7 @@
  * Whether --json and --plot (NULL: not given) can be done, so that nothing
  * fails at the end of a long run.
  */
-int ps_output_check(const char *json, const char *plot, struct pl_err *err);
+int ps_output_check(const char *json, const char *csv, const char *plot,
+		    struct pl_err *err);
 
 #endif

@@ -182,6 +182,25 @@ static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 	return o;
 }
 
+/* Cases that were not run. */
+static void add_left(cJSON *doc, const struct ps_bench *b)
+{
+	cJSON *list = cJSON_AddArrayToObject(doc, "left_out"), *o;
+
+	for (unsigned int i = 0; i < b->n_left; i++) {
+		const struct ps_left *l = &b->left[i];
+
+		o = cJSON_CreateObject();
+		cJSON_AddStringToObject(o, "model", l->c.model->name);
+		cJSON_AddStringToObject(o, "placement",
+					ps_placement_name(l->c.placement));
+		cJSON_AddStringToObject(o, "variable_update",
+					ps_strategy_name(l->c.strategy));
+		cJSON_AddStringToObject(o, "why", l->why);
+		cJSON_AddItemToArray(list, o);
+	}
+}
+
 cJSON *ps_result_json(const struct ps_bench *b, const struct ps_result *r,
 		      unsigned int n)
 {
@@ -192,5 +211,6 @@ cJSON *ps_result_json(const struct ps_bench *b, const struct ps_result *r,
 	list = cJSON_AddArrayToObject(doc, "results");
 	for (unsigned int i = 0; i < n; i++)
 		cJSON_AddItemToArray(list, result_json(b, &r[i]));
+	add_left(doc, b);
 	return doc;
 }

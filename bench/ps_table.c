@@ -166,6 +166,16 @@ static bool is_same_block(const struct ps_result *a, const struct ps_result *b)
 	       a->c.strategy == b->c.strategy;
 }
 
+static void left_out(const struct ps_bench *b, FILE *out)
+{
+	for (unsigned int i = 0; i < b->n_left; i++)
+		fprintf(out, "%sleft out: %s, %s, %s: %s\n", i ? "" : "\n",
+			b->left[i].c.model->name,
+			ps_placement_name(b->left[i].c.placement),
+			ps_strategy_name(b->left[i].c.strategy),
+			b->left[i].why);
+}
+
 void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 		     unsigned int n, FILE *out)
 {
@@ -179,5 +189,6 @@ void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 			if (is_same_block(&r[k], &r[i]))
 				raw_share(b, &r[k], out);
 	}
+	left_out(b, out);
 	notes(b, r, n, out);
 }

@@ -20,6 +20,8 @@ struct command {
 static const struct command commands[] = {
 	{ "compare", ps_compare_main,
 	  "overlay and Podlane side by side, on this machine" },
+	{ "matrix", ps_matrix_main,
+	  "all models, strategies and transports, in 15 minutes" },
 	{ "server", ps_server_main, "be a parameter server in this pod" },
 	{ "worker", ps_worker_main, "be a worker in this pod" },
 	{ "raw-recv", ps_raw_recv_main, NULL },

@@ -43,6 +43,24 @@ static void lists_and_defaults(void **state)
 	assert_int_equal(o.report_fd, -1);
 }
 
+static void matrix(void **state)
+{
+	struct pl_err err = { .code = 0 };
+	struct ps_opts o;
+
+	(void)state;
+	assert_int_equal(parse(PS_CMD_MATRIX, &o, &err, ARGS(NULL)), 0);
+	assert_int_equal(o.n_models, PS_MODELS_MAX);
+	assert_int_equal(o.minutes, 15);
+	assert_int_equal(o.repeat, 1);
+	assert_int_equal(parse(PS_CMD_MATRIX, &o, &err, ARGS("--model",
+			 "vgg16", "--csv", "x")), 0);
+	assert_int_equal(o.n_models, 1);
+	assert_string_equal(o.csv, "x");
+	assert_int_equal(parse(PS_CMD_WORKER, &o, &err, ARGS("--csv", "x")),
+			 -EINVAL);
+}
+
 static void roles(void **state)
 {
 	struct pl_err err = { .code = 0 };
@@ -165,6 +183,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists_and_defaults),
+		cmocka_unit_test(matrix),
 		cmocka_unit_test(roles),
 		cmocka_unit_test(bad_input_is_named),
 		cmocka_unit_test(hello_is_checked),

@@ -252,7 +252,7 @@ static void json_has_this_shape(void **state)
 	pl_auto_json *again = NULL;
 
 	(void)state;
-	check_keys(doc, "version machine results ");
+	check_keys(doc, "version machine results left_out ");
 	check_keys(m, "kernel cpu cores congestion_control default_qdisc "
 		   "carrier ");
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),

@@ -1,0 +1,50 @@
+#!/bin/bash
+# tests/system/bench_matrix.sh: ps_throughput matrix: every case once, with
+# what it leaves out and why, as a table, JSON and CSV.
+. "$(dirname "$0")/lib.sh"
+. tests/system/bench.bash
+bench() { timeout -k 5 170 "$P" matrix "$@" </dev/null; }
+runs() {
+	local name=$1
+	shift
+	bench --json "$T/$name.json" --csv "$T/$name.csv" "$@" \
+		>"$T/$name.out" 2>"$T/$name.err"
+	local rc=$?
+	[ $rc = 0 ] || cat "$T/$name.out" "$T/$name.err"
+	return $rc
+}
+check "all strategies and transports" runs all --model googlenet --steps 1 \
+	--warmup 0
+check "each of them, once" q all '[.results[]|.model+" "+.placement+" "+
+	.variable_update+" "+.transport]|(unique|length)==length and
+	(map(select(endswith("none")))|length)==1 and
+	(map(select(endswith("overlay")))|length)>1'
+check "all are verified" q all '[.results[].verified]|all'
+check "nothing is left out" q all '.left_out==[]'
+check "progress says what is left" grep -q 'about [0-9]* s left  googlenet' \
+	"$T/all.err"
+same_csv() {
+	python3 - "$T/all.json" "$T/all.csv" <<-EOF
+	import csv, json, sys
+	results = json.load(open(sys.argv[1]))["results"]
+	rows = list(csv.DictReader(open(sys.argv[2])))
+	assert len(rows) == len(results) > 0
+	for row, r in zip(rows, results):
+	    assert None not in row and None not in row.values(), row
+	    assert row["variable_update"] == r["variable_update"], row
+	    assert float(row["images_per_s"]) == r["images_per_s"], row
+	    assert float(row["step_ms.p50"]) == r["step_ms"]["p50"], row
+	EOF
+}
+check "the CSV has the same" same_csv
+check "models without a rate of the GPU" runs gpu --gpu p100 --steps 1 \
+	--warmup 0 --model googlenet,resnet50 --variable-update ring \
+	--transport podlane
+check "are left out, by name" q gpu '[.left_out[]|.model+": "+.why]==
+	["googlenet: no published rate on a p100"]'
+check "the table says so" grep -q '^left out: googlenet' "$T/gpu.out"
+check "the others are there" q gpu '[.results[].model]==["resnet50"]'
+check "a folder for the CSV that is not there" fails 1 "--csv" \
+	--csv "$T/no/x.csv"
+check "nothing is left" nothing_left
+finish
