@@ -26,12 +26,12 @@ HASH := \#
 PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
 	libevent_core=libevent-dev libseccomp=libseccomp-dev \
 	libssl=libssl-dev \
-	libcurl=libcurl4-openssl-dev yaml-0.1=libyaml-dev
+	libcurl=libcurl4-openssl-dev yaml-0.1=libyaml-dev zlib=zlib1g-dev
 # Without these there is no RDMA, but all else.
 VERBS_DEBS := libibverbs-dev librdmacm-dev ibverbs-providers
 BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 	$(foreach p,$(PKGS),$(lastword $(subst =, ,$(p)))) $(VERBS_DEBS)
-RUN_DEBS := gnuplot-nox procps libnftables1
+RUN_DEBS := gnuplot-nox procps libnftables1 libopenblas0-serial
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc spin clang libclang-rt-dev python3 \
 	openssl ibverbs-utils rdmacm-utils \
@@ -135,7 +135,7 @@ PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
 PK_daemonset := libcjson libnl-3.0 libcap libevent_core libevent_extra \
 	libseccomp libssl libcrypto libcurl yaml-0.1 $(PK_VERBS)
-PK_bench := libcjson libnl-3.0
+PK_bench := libcjson libnl-3.0 zlib
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread
 folder = $(firstword $(subst /, ,$(1)))
@@ -198,12 +198,13 @@ $(O)/tests/unit/%: tests/unit/%.c $(AR_tests)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
 		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
-		$(call pkgs,cmocka $(PK_daemonset),--libs) $(LD_tests)
+		$(call pkgs,cmocka $(PK_daemonset) $(PK_bench),--libs) \
+		$(LD_tests)
 $(O)/tests/system/%: tests/system/%.c $(AR_tests)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
 		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
-		$(call pkgs,$(PK_daemonset),--libs) $(LD_tests)
+		$(call pkgs,$(PK_daemonset) $(PK_bench),--libs) $(LD_tests)
 $(O)/tests/vm/%: tests/vm/%.c
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
