@@ -321,7 +321,7 @@ void pl_verbs_poll_stop(struct pl_verbs_link *l);
 void pl_verbs_poll_cb(evutil_socket_t fd, short what, void *arg);
 void pl_verbs_channel_cb(evutil_socket_t fd, short what, void *arg);
 
-/* --- verbs_send.c */
+/* --- verbs_put.c */
 
 int pl_verbs_put(struct pl_carrier_peer *p, uint64_t source, uint64_t key,
 		 uint64_t offset, const void *local, size_t len,
@@ -331,6 +331,33 @@ int pl_verbs_message(struct pl_carrier_peer *p, const void *data, size_t len,
 int pl_verbs_source(struct pl_carrier_peer *p, int fd, const void *map,
 		    size_t len, uint64_t *source);
 void pl_verbs_source_end(struct pl_carrier_peer *p, uint64_t source);
+/* Sources' registrations end with the device. */
+void pl_verbs_send_unregister(struct pl_verbs_peer *p);
+
+/* --- verbs_queue.c */
+
+/* NULL: the peer has told of no such key; of no memory. */
+struct pl_verbs_out *pl_verbs_out_find(struct pl_verbs_peer *p, uint64_t key);
+struct pl_verbs_out *pl_verbs_out_new(struct pl_verbs_peer *p, uint64_t key);
+struct pl_verbs_op *pl_verbs_op_new(enum pl_verbs_op_type type, size_t len);
+/* The queue owns it from now on; soon it is flushed. */
+void pl_verbs_out_append(struct pl_verbs_out *o, struct pl_verbs_op *op);
+/* So many of its bytes are under way, or not wanted any more. */
+void pl_verbs_out_cut(struct pl_verbs_out *o, size_t n);
+/* Takes an op out of its queue and says what became of it. May call back. */
+void pl_verbs_op_end(struct pl_verbs_op *op, int status);
+/* No slot speaks for it any more. */
+void pl_verbs_slots_forget(struct pl_verbs_qp *q,
+			   const struct pl_verbs_op *op);
+/* The queue pairs end; what is queued waits for pl_verbs_send_drop. */
+void pl_verbs_send_detach(struct pl_verbs_peer *p);
+/* What is queued is done with status; then keys of the peer are forgotten. */
+void pl_verbs_send_drop(struct pl_verbs_peer *p, int status);
+void pl_verbs_on_keys(struct pl_verbs_peer *p, const void *msg, size_t len);
+void pl_verbs_on_revoke(struct pl_verbs_peer *p, uint64_t key);
+
+/* --- verbs_send.c */
+
 void pl_verbs_flush_cb(evutil_socket_t fd, short what, void *arg);
 /* Everything up to this work request is done. May call back. */
 void pl_verbs_sent(struct pl_verbs_qp *q, uint64_t upto);
@@ -338,14 +365,6 @@ void pl_verbs_sent(struct pl_verbs_qp *q, uint64_t upto);
 void pl_verbs_grant(struct pl_verbs_qp *q);
 /* What the peer has room for is said anew: go on. */
 void pl_verbs_flush(struct pl_verbs_peer *p);
-/* The queue pairs end; what is queued waits for pl_verbs_send_drop. */
-void pl_verbs_send_detach(struct pl_verbs_peer *p);
-/* What is queued is done with status; then keys of the peer are forgotten. */
-void pl_verbs_send_drop(struct pl_verbs_peer *p, int status);
-/* Sources' registrations end with the device. */
-void pl_verbs_send_unregister(struct pl_verbs_peer *p);
-void pl_verbs_on_keys(struct pl_verbs_peer *p, const void *msg, size_t len);
-void pl_verbs_on_revoke(struct pl_verbs_peer *p, uint64_t key);
 
 /* --- verbs_recv.c */
 
