@@ -144,7 +144,11 @@ static int remote_start(struct pl_agent *a, struct pl_err *err)
 		.port = conf->port,
 		.connections = (int)conf->connections,
 		.congestion = conf->congestion,
-		.polling = conf->polling,
+		.verbs = { .polling = conf->polling,
+			   .device = *conf->device ? conf->device : NULL,
+			   .port = (int)conf->device_port,
+			   .gid_index = conf->gid_index == PL_AGENT_GID_ANY ?
+						-1 : (int)conf->gid_index },
 		.security = { .kind = conf->security,
 			      .plain = !conf->encrypt,
 			      .ca = *conf->ca ? conf->ca : NULL,

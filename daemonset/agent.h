@@ -18,6 +18,7 @@
 #include "daemonset/overlay.h"
 #include "daemonset/registry.h"
 #include "rdma/carrier.h"
+#include "rdma/devices.h"
 
 #define PL_AGENT_CONFIG "/etc/podlane/podlaned.json"
 
@@ -37,6 +38,7 @@ enum pl_registry_type {
 };
 
 #define PL_AGENT_LISTEN_BYTES 64	/* of an address and a port */
+#define PL_AGENT_GID_ANY UINT32_MAX
 
 struct pl_agent_conf {
 	enum pl_registry_type registry;
@@ -53,6 +55,9 @@ struct pl_agent_conf {
 	uint32_t connections;		/* 0: default */
 	char congestion[PL_CARRIER_CONGESTION_BYTES];
 	enum pl_polling polling;	/* for RDMA */
+	char device[PL_RDMA_NAME_BYTES];	/* "": any, and then ... */
+	uint32_t device_port;		/* ... 0: any */
+	uint32_t gid_index;		/* ... PL_AGENT_GID_ANY */
 	enum pl_security security;	/* UNSET only without a registry */
 	bool encrypt;			/* or only know each other */
 	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];	/* "": none */

@@ -236,7 +236,7 @@ static void add_remote_node(const struct pl_remote_node *n, void *arg)
 	add_num(j, "replicas", n->replicas);
 	add_num(j, "sentBytes", n->sent_bytes);
 	add_num(j, "receivedBytes", n->received_bytes);
-	if (!n->work_requests)
+	if (!n->work_requests && !n->fallbacks)
 		return;
 	add_num(j, "rdmaBytes", n->rdma_bytes);
 	add_num(j, "rdmaCopiedBytes", n->rdma_copied_bytes);
@@ -244,6 +244,10 @@ static void add_remote_node(const struct pl_remote_node *n, void *arg)
 	add_num(j, "completions", n->completions);
 	add_num(j, "doorbells", n->doorbells);
 	add_num(j, "wakeups", n->wakeups);
+	add_num(j, "completionErrors", n->completion_errors);
+	add_num(j, "fallbacks", n->fallbacks);
+	add_num(j, "queuePairs", n->queue_pairs);
+	add_num(j, "memoryRegions", n->memory_regions);
 }
 
 static cJSON *node_json(const struct pl_broker *b, const struct pl_node *n)

@@ -202,6 +202,22 @@ static int get_polling(const cJSON *obj, const char *where,
 			  "\"event\" or \"busy\", not '%.200s'", s);
 }
 
+static int get_device(const cJSON *obj, const char *where, const struct key *k,
+		      void *field, struct pl_err *err)
+{
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc <= 0)
+		return rc;
+	if (!*s || strchr(s, '/') ||
+	    pl_format(field, PL_RDMA_NAME_BYTES, "%s", s) < 0)
+		return pl_err_set(err, EINVAL, "carrier.device must be the "
+				  "name of an RDMA device such as \"mlx5_0\", "
+				  "not '%.200s'", s);
+	return rc;
+}
+
 static int get_level(const cJSON *obj, const char *where, const struct key *k,
 		     void *field, struct pl_err *err)
 {
@@ -242,6 +258,9 @@ static const struct key keys[] = {
 	{ "carrier", "peerTimeout", get_seconds, AT(peer_ms), 1000,
 	  PEER_MAX_S * 1000 },
 	{ "carrier", "polling", get_polling, AT(polling), 0, 0 },
+	{ "carrier", "device", get_device, AT(device), 0, 0 },
+	{ "carrier", "devicePort", get_u32, AT(device_port), 1, 255 },
+	{ "carrier", "gidIndex", get_u32, AT(gid_index), 0, 4095 },
 	{ "carrier", "security", get_security, AT(security), 0, 0 },
 	{ "carrier", "encrypt", get_bool, AT(encrypt), 0, 0 },
 	{ "carrier", "ca", get_path, AT(ca), 0, 0 },
@@ -263,7 +282,8 @@ void pl_agent_conf_default(struct pl_agent_conf *c)
 		.metrics_listen = PL_METRICS_LISTEN,
 		.registry_account = PL_KUBE_ACCOUNT_DIR,
 		.registry_cidrs = true,
-		.carrier = "tcp",
+		.carrier = "auto",
+		.gid_index = PL_AGENT_GID_ANY,
 		.congestion = "auto",
 		.encrypt = true,
 		.limits = { .connections = 256,
@@ -353,6 +373,16 @@ static int check_registry(struct pl_agent_conf *c, struct pl_err *err)
 				  c->registry_cidrs ? "kubeconfig" :
 						      "podCIDRs");
 	return 0;
+}
+
+static int check_device(const struct pl_agent_conf *c, struct pl_err *err)
+{
+	if (*c->device || (!c->device_port &&
+			   c->gid_index == PL_AGENT_GID_ANY))
+		return 0;
+	return pl_err_set(err, EINVAL, "carrier.%s needs carrier.device, the "
+			  "name of the RDMA device that is meant",
+			  c->device_port ? "devicePort" : "gidIndex");
 }
 
 /* Without pod ranges there is nothing that an overlay could be made of. */
@@ -465,6 +495,8 @@ int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 		rc = read_section(path, top, sections[i], c, err);
 	if (rc >= 0)
 		rc = check_registry(c, err);
+	if (rc >= 0)
+		rc = check_device(c, err);
 	if (rc >= 0)
 		rc = read_security(top, c, err);
 	if (rc >= 0)

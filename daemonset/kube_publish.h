@@ -21,7 +21,7 @@ struct event_base;
 struct pl_kube;
 struct pl_kube_publish;
 
-/* carriers: "tcp"; they and node outlive it. */
+/* carriers: "tcp", "verbs,tcp"; they and node outlive it. */
 int pl_kube_publish_create(struct event_base *base, struct pl_kube *k,
 			   const char *node, const char *carriers,
 			   uint16_t port, struct pl_kube_publish **out,

@@ -37,4 +37,10 @@ int pl_metrics_check(const char *listen, struct pl_err *err);
 /* -ENOMEM. */
 int pl_metrics_print(const struct pl_agent *a, struct evbuffer *out);
 
+/* --- metrics_peers.c ------------------------------------------------------ */
+
+/* -ENOMEM: then what is there of other nodes is left out. */
+struct pl_remote;
+int pl_metrics_peers(struct pl_remote *r, struct evbuffer *out);
+
 #endif

@@ -16,37 +16,9 @@
 #include "common/util.h"
 #include "daemonset/agent_internal.h"
 #include "daemonset/metrics.h"
+#include "daemonset/metrics_print.h"
 
 #define PODS_MAX 1000
-#define LABEL_BYTES 520
-
-static void family(struct evbuffer *b, const char *name, const char *type,
-		   const char *help)
-{
-	evbuffer_add_printf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name,
-			    type);
-}
-
-static void one(struct evbuffer *b, const char *name, const char *type,
-		const char *help, double v)
-{
-	family(b, name, type, help);
-	evbuffer_add_printf(b, "%s %.15g\n", name, v);
-}
-
-/* A label's value: backslash, quote and line feed are written as two. */
-static const char *escape(const char *s, char out[LABEL_BYTES])
-{
-	size_t n = 0;
-
-	for (; *s && n + 3 < LABEL_BYTES; s++) {
-		if (*s == '\\' || *s == '"' || *s == '\n')
-			out[n++] = '\\';
-		out[n++] = *s == '\n' ? 'n' : *s;
-	}
-	out[n] = '\0';
-	return out;
-}
 
 /* --- pods ----------------------------------------------------------------- */
 
@@ -273,64 +245,6 @@ static void print_broker(const struct pl_broker *k, struct evbuffer *b)
 		      "Openings of regions by pods of this node.", &open);
 }
 
-struct peers {
-	struct evbuffer *up, *lanes, *replicas, *bytes;
-	unsigned int n_up;
-};
-
-/* Those that nothing was ever wanted of have no series. */
-static void see_peer(const struct pl_remote_node *n, void *arg)
-{
-	struct peers *p = arg;
-	char name[LABEL_BYTES];
-	bool is_up = !strcmp(n->state, "up");
-
-	p->n_up += is_up;
-	if (!strcmp(n->state, "idle"))
-		return;
-	escape(n->name, name);
-	evbuffer_add_printf(p->up, "podlane_peer_up{node=\"%s\"} %d\n", name,
-			    is_up);
-	evbuffer_add_printf(p->lanes, "podlane_peer_lanes{node=\"%s\"} %u\n",
-			    name, n->lanes);
-	evbuffer_add_printf(p->replicas, "podlane_peer_region_replicas{"
-			    "node=\"%s\"} %u\n", name, n->replicas);
-	evbuffer_add_printf(p->bytes, "podlane_peer_bytes_total{node=\"%s\","
-			    "direction=\"sent\"} %" PRIu64 "\n"
-			    "podlane_peer_bytes_total{node=\"%s\","
-			    "direction=\"received\"} %" PRIu64 "\n", name,
-			    n->sent_bytes, name, n->received_bytes);
-}
-
-static void print_peers(struct pl_remote *r, struct evbuffer *b)
-{
-	struct peers p = { evbuffer_new(), evbuffer_new(), evbuffer_new(),
-			   evbuffer_new(), 0 };
-	struct evbuffer *const all[] = { p.up, p.lanes, p.replicas, p.bytes };
-	static const char *const names[][3] = {
-		{ "podlane_peer_up", "gauge",
-		  "Whether the agents are connected." },
-		{ "podlane_peer_lanes", "gauge", "Lanes with that node." },
-		{ "podlane_peer_region_replicas", "gauge",
-		  "Replicas here of regions of that node, one for all readers."
-		},
-		{ "podlane_peer_bytes_total", "counter",
-		  "Bytes that carriers moved, since the agents connected." },
-	};
-
-	if (p.up && p.lanes && p.replicas && p.bytes)
-		pl_remote_nodes(r, see_peer, &p);
-	for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++) {
-		family(b, names[i][0], names[i][1], names[i][2]);
-		if (!all[i])
-			continue;
-		evbuffer_add_buffer(b, all[i]);
-		evbuffer_free(all[i]);
-	}
-	one(b, "podlane_peers_connected", "gauge", "Nodes whose agents are "
-	    "connected with this one.", p.n_up);
-}
-
 /* Series of one name follow each other. */
 static const struct {
 	const char *name, *label, *help;
@@ -492,7 +406,9 @@ int pl_metrics_print(const struct pl_agent *a, struct evbuffer *out)
 	rc = print_pods(a->pods, out);
 	print_broker(a->broker, out);
 	if (a->remote) {
-		print_peers(a->remote, out);
+		int peers = pl_metrics_peers(a->remote, out);
+
+		rc = PL_MIN(rc, peers);
 		print_carried(a->remote, out);
 	}
 	print_ended(out, a->ops);

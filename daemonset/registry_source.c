@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemonset/registry_file.h"
 #include "daemonset/registry_kube.h"
@@ -14,6 +15,19 @@ struct pl_registry_source {
 	const char *path;
 };
 
+/* What others may expect of this node, see podlane.io/carriers. */
+static const char *carriers(const struct pl_agent_conf *c)
+{
+	bool plain = c->security == PL_SECURITY_NONE || !c->encrypt;
+
+	if (!strcmp(c->carrier, "verbs"))
+		return "verbs";
+	if (strcmp(c->carrier, "auto") || !plain ||
+	    !pl_rdma_there(PL_RDMA_DEVICES))
+		return "tcp";
+	return "verbs,tcp";
+}
+
 static int open_kube(struct event_base *base, const struct pl_agent_args *args,
 		     pl_registry_fn *fn, void *arg,
 		     struct pl_registry_source *s, struct pl_err *err)
@@ -24,7 +38,7 @@ static int open_kube(struct event_base *base, const struct pl_agent_args *args,
 		.account = c->registry_account,
 		.node = args->node,
 		.state_dir = c->state_dir,
-		.carriers = c->carrier,
+		.carriers = carriers(c),
 		.port = c->port ? c->port : PL_NODE_PORT_DEFAULT,
 		.with_cidrs = c->registry_cidrs,
 	};

@@ -144,7 +144,7 @@ static int carrier_start(struct pl_remote *r, struct pl_err *err)
 		.connections = r->connections,
 		.dead_ms = r->dead_ms,
 		.congestion = r->congestion,
-		.verbs = { .polling = r->polling },
+		.verbs = r->verbs,
 		.security = r->security,
 		.base = r->base,
 		.cb = { .admit = admit_cb,
@@ -207,7 +207,7 @@ int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 	r->connections = cfg->connections;
 	r->dead_ms = cfg->dead_ms;
 	r->congestion = cfg->congestion;
-	r->polling = cfg->polling;
+	r->verbs = cfg->verbs;
 	r->security = cfg->security;
 	r->registry = cfg->registry;
 	r->resume_ns = (uint64_t)(cfg->resume_ms ? cfg->resume_ms :
@@ -323,6 +323,10 @@ void pl_remote_nodes(struct pl_remote *r,
 		out.completions = st.completions;
 		out.doorbells = st.doorbells;
 		out.wakeups = st.wakeups;
+		out.completion_errors = st.completion_errors;
+		out.fallbacks = st.fallbacks;
+		out.queue_pairs = st.queue_pairs;
+		out.memory_regions = st.memory_regions;
 		out.received_bytes = st.received_bytes;
 		fn(&out, arg);
 	}

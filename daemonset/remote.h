@@ -60,12 +60,12 @@ struct pl_remote_config {
 	struct event_base *base;
 	struct pl_broker *broker;
 	const char *node;		/* own name; outlives the remote part */
-	const char *carrier;		/* "tcp" */
+	const char *carrier;		/* "auto" */
 	uint16_t port;			/* to listen on; 0: the registry's */
 	int connections;		/* per pair of nodes; 0: default */
 	/* See struct pl_carrier_config; outlives the remote part, or NULL. */
 	const char *congestion;
-	enum pl_polling polling;	/* for RDMA */
+	struct pl_carrier_verbs verbs;	/* its texts outlive it, too */
 	struct pl_carrier_security security;	/* its paths outlive it, too */
 	int resume_ms;			/* 0: default; see pl_remote_resume */
 	int dead_ms;			/* silent so long: lost; 0: default */
@@ -253,6 +253,8 @@ struct pl_remote_node {
 	/* Of what was sent: by RDMA, of that copied first; what it took. */
 	uint64_t rdma_bytes, rdma_copied_bytes;
 	uint64_t work_requests, completions, doorbells, wakeups;
+	uint64_t completion_errors, fallbacks;
+	uint32_t queue_pairs, memory_regions;	/* now */
 };
 
 /* What was done for lanes, those that are gone included. */

@@ -228,7 +228,7 @@ struct pl_remote {
 	uint16_t port;
 	int connections;
 	const char *congestion;
-	enum pl_polling polling;
+	struct pl_carrier_verbs verbs;
 	struct pl_carrier_security security;
 	int dead_ms;
 	uint64_t resume_ns;

@@ -148,6 +148,9 @@ struct pl_verbs_calls;
 struct pl_carrier_verbs {
 	enum pl_polling polling;
 	unsigned int retry_ms;		/* after the first failure */
+	const char *device;		/* outlives it; NULL: any, and then */
+	int port;			/* ... 0: any */
+	int gid_index;			/* ... -1: any */
 	const struct pl_verbs_calls *calls;	/* NULL: the libraries */
 };
 
@@ -175,6 +178,10 @@ struct pl_carrier_stats {
 	/* verbs: of put_bytes, what went by RDMA; and what that took */
 	uint64_t rdma_bytes, rdma_copied_bytes;
 	uint64_t work_requests, doorbells, completions, polls, wakeups;
+	uint64_t completion_errors;
+	uint64_t fallbacks;		/* from verbs to tcp */
+	unsigned int queue_pairs;	/* now, in use */
+	unsigned int memory_regions;	/* now, of pods' memory and replicas */
 };
 
 typedef void (*pl_put_done)(void *user, int status);

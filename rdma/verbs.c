@@ -122,6 +122,8 @@ void pl_verbs_tell_up(struct pl_verbs_peer *p, bool verbs)
 	if (p->base.is_up || !p->tcp_up || (c->only && !verbs))
 		return;
 	p->in_use = verbs;
+	p->stats.fallbacks += p->was_verbs && !verbs;
+	p->was_verbs = verbs;
 	p->base.is_up = true;
 	p->base.instance = p->tcp->instance;
 	p->base.path = verbs ? "verbs" : pl_carrier_path(p->tcp);
@@ -385,8 +387,11 @@ static int start(struct pl_verbs_carrier *c,
 		return 0;
 	if (c->only)
 		return pl_err_set(err, -rc, "carrier \"verbs\": %s", why.msg);
-	pl_info("carrier: no RDMA, lanes use tcp: %s", why.msg);
-	pl_verbs_timer(c->ev_reopen, c->retry_ms);
+	/* A machine without RDMA is nothing to speak of. */
+	pl_log(c->want.device ? PL_LOG_WARN :
+	       c->v->there() ? PL_LOG_INFO : PL_LOG_DEBUG,
+	       "carrier: no RDMA, lanes use tcp: %s", why.msg);
+	pl_verbs_dev_later(c);
 	return 0;
 }
 
@@ -407,7 +412,10 @@ static int create(const struct pl_carrier_config *cfg, bool only,
 	c->qps = cfg->connections > 0 ? PL_MIN((unsigned int)cfg->connections,
 					       PL_VERBS_QPS_MAX) :
 					PL_VERBS_QPS_DEFAULT;
-	c->addr = cfg->listen_addr;
+	c->want = (struct pl_rdma_want){ .device = cfg->verbs.device,
+					 .port = cfg->verbs.port,
+					 .index = cfg->verbs.gid_index,
+					 .addr = cfg->listen_addr };
 	c->loop = cfg->base;
 	c->cb = cfg->cb;
 	c->arg = cfg->arg;
@@ -432,10 +440,14 @@ static bool is_encrypted(const struct pl_carrier_config *cfg)
 static int auto_create(const struct pl_carrier_config *cfg,
 		       struct pl_carrier **out, struct pl_err *err)
 {
+	const struct pl_verbs_calls *v = cfg->verbs.calls ? cfg->verbs.calls :
+							    &pl_verbs_real;
+
 	if (!is_encrypted(cfg))
 		return create(cfg, false, out, err);
-	pl_info("carrier: RDMA does not encrypt, lanes use tcp; \"encrypt\": "
-		"false allows RDMA");
+	if (v->there())
+		pl_info("carrier: RDMA does not encrypt, lanes use tcp; "
+			"\"encrypt\": false allows RDMA");
 	return pl_carrier_create(&pl_carrier_tcp, cfg, out, err);
 }
 
@@ -481,6 +493,10 @@ static void verbs_stats(const struct pl_carrier_peer *base,
 	st->completions = v->completions;
 	st->polls = v->polls;
 	st->wakeups = v->wakeups;
+	st->completion_errors = v->completion_errors;
+	st->fallbacks = v->fallbacks;
+	st->queue_pairs = p->in_use && p->link ? p->link->count : 0;
+	st->memory_regions = v->memory_regions;
 }
 
 #define OPS(label, make) {						\

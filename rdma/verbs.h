@@ -57,7 +57,7 @@ struct pl_verbs_carrier;
 
 /* A registration; queues of work requests hold it, too. */
 struct pl_verbs_mr {
-	struct pl_verbs_carrier *c;
+	struct pl_verbs_peer *peer;
 	struct ibv_mr *mr;
 	unsigned int refs;
 	struct pl_verbs_mr *older;	/* of a key that was extended */
@@ -201,6 +201,7 @@ struct pl_verbs_peer {
 	bool there;			/* the other side is ready */
 	bool proven;			/* they were made: begin with them */
 	bool failed;			/* the peer was not told yet */
+	bool was_verbs;			/* the last `up` was with them */
 	enum pl_verbs_state state;
 	unsigned int fails;		/* in a row */
 	uint64_t up_ns;			/* since when they are in use */
@@ -227,6 +228,9 @@ struct pl_verbs_carrier {
 	enum pl_polling polling;
 	unsigned int qps, retry_ms;
 	char node[PL_CARRIER_NODE_BYTES];
+	struct pl_rdma_want want;	/* of devices */
+	bool own_addr;			/* one had this node's address */
+	bool had_device;
 	struct pl_addr addr;		/* of the device */
 	struct event_base *loop;
 	struct pl_carrier_cb cb;
@@ -280,6 +284,8 @@ int pl_verbs_resolve(struct pl_verbs_carrier *c, struct rdma_cm_id *id,
 void pl_verbs_dev_close(struct pl_verbs_carrier *c);
 /* The device is not to be used any more; closed in the next turn. */
 void pl_verbs_dev_lost(struct pl_verbs_carrier *c, const char *why);
+/* Look again after a while. */
+void pl_verbs_dev_later(struct pl_verbs_carrier *c);
 void pl_verbs_dev_reopen_cb(evutil_socket_t fd, short what, void *arg);
 /* NULL: refused, and said why. */
 struct pl_verbs_mr *pl_verbs_mr_new(struct pl_verbs_peer *p, const void *map,

@@ -40,6 +40,18 @@ static int set_nonblock(int fd)
 		       -errno : 0;
 }
 
+/* --- which devices ------------------------------------------------------- */
+
+static bool there(void)
+{
+	return pl_rdma_there(PL_RDMA_DEVICES);
+}
+
+static size_t gids(struct pl_rdma_gid *out, size_t max)
+{
+	return pl_rdma_gids(PL_RDMA_DEVICES, out, max);
+}
+
 /* --- connections --------------------------------------------------------- */
 
 static int events_open(struct rdma_event_channel **out)
@@ -315,6 +327,8 @@ static int send_wr(struct ibv_qp *qp, struct ibv_send_wr *wr)
 }
 
 const struct pl_verbs_calls pl_verbs_real = {
+	.there = there,
+	.gids = gids,
 	.events_open = events_open,
 	.events_close = events_close,
 	.event_get = event_get,

@@ -14,6 +14,8 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "rdma/devices.h"
+
 struct pl_verbs_calls {
 	/* --- connections --- */
 	int (*events_open)(struct rdma_event_channel **out);
@@ -43,6 +45,10 @@ struct pl_verbs_calls {
 	void (*qp_destroy)(struct rdma_cm_id *id);
 
 	/* --- devices --- */
+	/* Whether there is any: the libraries say so loudly when not. */
+	bool (*there)(void);
+	/* As pl_rdma_gids. */
+	size_t (*gids)(struct pl_rdma_gid *out, size_t max);
 	int (*device_query)(struct ibv_context *ctx,
 			    struct ibv_device_attr *out);
 	const char *(*device_name)(struct ibv_context *ctx);

@@ -1,10 +1,10 @@
 /*
  * rdma/verbs_dev.c - the RDMA device of the verbs carrier, and registrations
  *
- * rdma_cm knows which device has this node's address: whoever listens there
- * has found it. A device may go away at any time (its driver is unloaded, the
- * link is deleted): then everything made of it goes at once, and from time to
- * time somebody looks whether it is there again.
+ * sysfs says which devices there are; rdma_cm knows which one has an address:
+ * whoever listens there has found it. A device may go away at any time (its
+ * driver is unloaded, the link is deleted): then everything made of it goes at
+ * once, and from time to time somebody looks whether it is there again.
  */
 #include "rdma/verbs.h"
 
@@ -72,6 +72,33 @@ static void async_cb(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+/*
+ * Which address to listen at. A device that has had this node's address is
+ * waited for when it is gone: others take its place only by configuration.
+ */
+static int choose(struct pl_verbs_carrier *c, struct pl_err *err)
+{
+	struct pl_rdma_gid all[PL_RDMA_GIDS_MAX];
+	const struct pl_rdma_gid *g;
+	size_t n;
+	int rc;
+
+	c->addr = c->want.addr;
+	if (!c->v->there())
+		return pl_err_set(err, ENODEV, "this machine has no RDMA "
+				  "device");
+	n = c->v->gids(all, PL_ARRAY_SIZE(all));
+	rc = pl_rdma_choose(all, n, &c->want, -1, &g, err);
+	if (rc < 0)
+		return c->want.device ? rc : 0;
+	if (pl_addr_equal(&g->addr, &c->want.addr))
+		c->own_addr = true;
+	else if (c->own_addr && !c->want.device)
+		return 0;
+	c->addr = g->addr;
+	return 0;
+}
+
 static int listen_open(struct pl_verbs_carrier *c, struct pl_err *err)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -91,8 +118,8 @@ static int listen_open(struct pl_verbs_carrier *c, struct pl_err *err)
 	if (rc == 0 && !c->listen->verbs)
 		rc = -ENODEV;
 	if (rc < 0)
-		return pl_err_set(err, ENODEV, "no RDMA device has this node's "
-				  "address %s (%s)",
+		return pl_err_set(err, ENODEV, "no RDMA device has the address "
+				  "%s (%s)",
 				  pl_addr_str(&c->addr, text), strerror(-rc));
 	rc = c->v->listen(c->listen, 16);
 	if (rc < 0)
@@ -128,8 +155,11 @@ static int parts_open(struct pl_verbs_carrier *c, struct pl_err *err)
 
 int pl_verbs_dev_open(struct pl_verbs_carrier *c, struct pl_err *err)
 {
-	int rc = listen_open(c, err);
+	char text[INET6_ADDRSTRLEN];
+	int rc = choose(c, err);
 
+	if (rc == 0)
+		rc = listen_open(c, err);
 	if (rc == 0)
 		rc = parts_open(c, err);
 	if (rc < 0) {
@@ -137,8 +167,10 @@ int pl_verbs_dev_open(struct pl_verbs_carrier *c, struct pl_err *err)
 		return rc;
 	}
 	c->reopens = 0;
-	pl_info("carrier: RDMA device %s, rdma_cm port %u",
-		c->v->device_name(c->ctx), c->port);
+	c->had_device = true;
+	pl_info("carrier: RDMA device %s, address %s, rdma_cm port %u",
+		c->v->device_name(c->ctx), pl_addr_str(&c->addr, text),
+		c->port);
 	return 0;
 }
 
@@ -176,10 +208,19 @@ void pl_verbs_dev_lost(struct pl_verbs_carrier *c, const char *why)
 	event_active(c->ev_reap, EV_TIMEOUT, 0);
 }
 
+/* Where there never was a device, a look now and then is enough. */
+void pl_verbs_dev_later(struct pl_verbs_carrier *c)
+{
+	bool soon = c->had_device || c->v->there();
+	unsigned int shift = soon ? PL_MIN(c->reopens, 5u) : 5;
+
+	pl_verbs_timer(c->ev_reopen, PL_MIN(c->retry_ms << shift,
+					    PL_VERBS_RETRY_MAX_MS));
+}
+
 void pl_verbs_dev_reopen_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct pl_verbs_carrier *c = arg;
-	unsigned int shift = PL_MIN(++c->reopens, 5u);
 	struct pl_err err;
 
 	(void)fd;
@@ -191,8 +232,8 @@ void pl_verbs_dev_reopen_cb(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	pl_debug("carrier: still no RDMA: %s", err.msg);
-	pl_verbs_timer(c->ev_reopen, PL_MIN(c->retry_ms << shift,
-					    PL_VERBS_RETRY_MAX_MS));
+	c->reopens++;
+	pl_verbs_dev_later(c);
 }
 
 /* --- registrations ------------------------------------------------------- */
@@ -236,8 +277,9 @@ struct pl_verbs_mr *pl_verbs_mr_new(struct pl_verbs_peer *p, const void *map,
 		free(m);
 		return NULL;
 	}
-	m->c = c;
+	m->peer = p;
 	m->refs = 1;
+	p->stats.memory_regions++;
 	return m;
 }
 
@@ -245,6 +287,7 @@ void pl_verbs_mr_put(struct pl_verbs_mr *m)
 {
 	if (!m || --m->refs)
 		return;
-	m->c->v->mr_dereg(m->mr);
+	m->peer->stats.memory_regions--;
+	m->peer->c->v->mr_dereg(m->mr);
 	free(m);
 }

@@ -82,6 +82,7 @@ static bool complete(struct pl_verbs_link *l, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_WR_FLUSH_ERR && !p->in_use)
 		return true;
 	if (wc->status != IBV_WC_SUCCESS) {
+		p->stats.completion_errors += wc->status != IBV_WC_WR_FLUSH_ERR;
 		/* Flushed: the other side has disconnected, or said why. */
 		pl_verbs_link_fail(p, wc->status == IBV_WC_WR_FLUSH_ERR ?
 				   -ECONNRESET : -EIO,

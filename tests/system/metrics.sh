@@ -32,6 +32,13 @@ check "HEAD" says 0 "200 OK" get 1 /metrics HEAD
 check "no other method" says 0 "501 " get 1 /metrics DELETE
 check "the format" says 0 "series of" format
 check "pods" metric 1 podlane_pods 2
+if [ -d /sys/class/infiniband ]; then
+	skip "no word of RDMA" "this machine has it"
+else
+	check "no word of RDMA where there is none" says 1 "" \
+		grep -i rdma "$T/n1/agent.log"
+	check "... nor a connection" metric 1 podlane_verbs_connections 0
+fi
 check "requests of the plugin" metric 1 \
 	'podlane_requests_total{op="add",code="OK"}' 2
 check "how long they took" metric 1 \

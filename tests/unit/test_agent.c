@@ -133,7 +133,9 @@ static void conf_defaults(void **state)
 	assert_string_equal(c->policy_file, "");
 	assert_int_equal(c->peer_ms, 10000);
 	assert_int_equal(c->overlay.type, PL_OVERLAY_NONE);
-	assert_string_equal(c->carrier, "tcp");
+	assert_string_equal(c->carrier, "auto");
+	assert_string_equal(c->device, "");
+	assert_int_equal(c->gid_index, PL_AGENT_GID_ANY);
 	assert_int_equal(c->port, 0);
 	assert_true(c->limits.lanes > 0 && c->limits.bytes > 0);
 	assert_int_equal(c->security, PL_SECURITY_UNSET);
@@ -161,7 +163,9 @@ static void conf_all(void **state)
 			      "\"security\":\"tls\",\"encrypt\":false,"
 			      "\"ca\":\"/ca\",\"cert\":\"/cert\","
 			      "\"key\":\"/key\","
-			      "\"connections\":3,\"peerTimeout\":1.5},"
+			      "\"connections\":3,\"peerTimeout\":1.5,"
+			      "\"device\":\"mlx5_1\",\"devicePort\":2,"
+			      "\"gidIndex\":0},"
 			      "\"limits\":{\"connections\":1,\"listeners\":2,"
 			      "\"lanes\":3,\"regions\":4,"
 			      "\"bytes\":4503599627370496}}", c, &err), 0);
@@ -173,6 +177,9 @@ static void conf_all(void **state)
 	assert_int_equal(c->overlay.vni, 7);
 	assert_int_equal(c->port, 99);
 	assert_int_equal(c->connections, 3);
+	assert_string_equal(c->device, "mlx5_1");
+	assert_int_equal(c->device_port, 2);
+	assert_int_equal(c->gid_index, 0);
 	assert_int_equal(c->security, PL_SECURITY_TLS);
 	assert_false(c->encrypt);
 	assert_string_equal(c->ca, "/ca");
@@ -208,6 +215,12 @@ static void conf_wrong(void **state)
 		{ "{\"carrier\":{\"port\":0}}", "carrier.port" },
 		{ "{\"carrier\":{\"port\":1.5}}", "1.5" },
 		{ "{\"carrier\":{\"connections\":65}}", "65" },
+		{ "{\"carrier\":{\"device\":\"/dev/x\"}}", "mlx5_0" },
+		{ "{\"carrier\":{\"device\":\"\"}}", "carrier.device" },
+		{ "{\"carrier\":{\"devicePort\":1}}",
+		  "devicePort needs carrier.device" },
+		{ "{\"carrier\":{\"gidIndex\":0}}",
+		  "gidIndex needs carrier.device" },
 		{ "{\"registry\":{\"file\":\"/r\"}}",
 		  "carrier.security is missing: how do agents know" },
 		{ SECURITY("\"x\""), "\"tls\", \"psk\" or \"none\", not 'x'" },

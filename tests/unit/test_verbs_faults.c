@@ -153,8 +153,47 @@ static void verbs_or_nothing(void **state)
 
 	assert_int_equal(pl_carrier_create(&pl_carrier_verbs, &cfg, &e.c,
 					   &err), -ENODEV);
-	assert_non_null(strstr(err.msg, "no RDMA device has this node's "
-			       "address 127.0.0.1"));
+	assert_non_null(strstr(err.msg, "this machine has no RDMA device"));
+	/* Named, but not there: what there is, is named. */
+	fk.there = fk.others = true;
+	cfg.verbs.device = "mlx5_0";
+	cfg.verbs.gid_index = -1;
+	assert_int_equal(pl_carrier_create(&pl_carrier_verbs, &cfg, &e.c,
+					   &err), -ENODEV);
+	assert_non_null(strstr(err.msg, "no RDMA device mlx5_0 with an "
+			       "address; there is fake0 port 1 GID 1 "
+			       "(127.0.0.1), fake1 port 1 GID 1 (127.0.0.2)"));
+	fk.there = fk.others = false;
+}
+
+/* By name, or because none has the node's address. */
+static void another_address(void **state)
+{
+	static const struct {
+		bool there;
+		const char *device;
+		uint8_t last;
+	} cases[] = {
+		{ true, NULL, 1 }, { true, "fake1", 2 }, { false, NULL, 2 },
+	};
+	struct pair *p = *state;
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+		struct end e = { 0 };
+		struct pl_carrier_config cfg = end_config(&e, p->base,
+							  "node-c", 0);
+		struct pl_err err = { 0 };
+
+		fk.there = cases[i].there;
+		fk.others = true;
+		cfg.verbs.device = cases[i].device;
+		cfg.verbs.gid_index = -1;
+		assert_int_equal(pl_carrier_create(&pl_carrier_verbs, &cfg,
+						   &e.c, &err), 0);
+		assert_int_equal(pl_verbs_carrier_of(e.c)->addr.bytes[3],
+				 cases[i].last);
+		pl_carrier_destroy(e.c);
+	}
 }
 
 /* RDMA does not encrypt, so it is not used where that was asked for. */
@@ -525,7 +564,8 @@ int main(void)
 						setup_without, teardown),
 		cmocka_unit_test_setup_teardown(verbs_or_nothing,
 						setup_without, teardown),
-		T(other_has_tcp), T(no_encryption), T(each_call_fails),
+		T(another_address), T(other_has_tcp), T(no_encryption),
+		T(each_call_fails),
 		T(calls_fail_in_service),
 		T(completions_with_errors), T(device_goes_and_comes),
 		T(memlock_there), T(read_only_is_copied), T(nothing_inline),

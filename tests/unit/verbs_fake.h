@@ -80,6 +80,31 @@ static inline void fake_qp_destroy(struct rdma_cm_id *id)
 
 /* --- devices ------------------------------------------------------------- */
 
+static inline bool fake_there(void)
+{
+	return fk.there || fk.others;
+}
+
+static inline size_t fake_gids(struct pl_rdma_gid *out, size_t max)
+{
+	static const struct pl_rdma_gid own = {
+		.device = "fake0", .port = 1, .index = 1, .is_active = true,
+		.numa = -1,
+		.addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+	};
+	size_t n = 0;
+
+	assert_true(max >= 2);
+	if (fk.there)
+		out[n++] = own;
+	if (fk.others) {
+		out[n] = own;
+		memcpy(out[n].device, "fake1", sizeof("fake1"));
+		out[n++].addr.bytes[3] = 2;
+	}
+	return n;
+}
+
 static inline int fake_query(struct ibv_context *ctx,
 			     struct ibv_device_attr *out)
 {
@@ -532,6 +557,7 @@ static inline void fake_run_cb(evutil_socket_t fd, short what, void *arg)
 /* --- the device ---------------------------------------------------------- */
 
 static const struct pl_verbs_calls fake_calls = {
+	.there = fake_there, .gids = fake_gids,
 	.events_open = fake_events_open, .events_close = fake_events_close,
 	.event_get = fake_event_get, .event_ack = fake_event_ack,
 	.id_open = fake_id_open, .id_close = fake_id_close,

@@ -162,7 +162,8 @@ static inline int fake_bind(struct rdma_cm_id *id, struct sockaddr *sa)
 
 	if (rc < 0)
 		return rc;
-	if (!fk.there || in->sin_addr.s_addr != htonl(INADDR_LOOPBACK))
+	if (!(fk.there && in->sin_addr.s_addr == htonl(INADDR_LOOPBACK)) &&
+	    !(fk.others && in->sin_addr.s_addr == htonl(INADDR_LOOPBACK + 1)))
 		return -ENODEV;
 	((struct fake_id *)id)->port = ++fk.last_port;
 	id->verbs = &fk.ctx;
@@ -185,6 +186,7 @@ static inline int fake_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
 				    struct sockaddr *dst, int timeout_ms)
 {
 	int rc = fake_fails(FAKE_RESOLVE_ADDR);
+	bool there;
 
 	(void)src;
 	assert_true(timeout_ms > 0);
@@ -193,9 +195,10 @@ static inline int fake_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
 	((struct fake_id *)id)->to =
 		ntohs(((struct sockaddr_in *)dst)->sin_port);
 	id->verbs = &fk.ctx;
-	fake_event((struct fake_id *)id, fk.there ?
+	there = fk.there || fk.others;
+	fake_event((struct fake_id *)id, there ?
 		   RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR,
-		   fk.there ? 0 : -ENODEV, NULL, NULL, 0);
+		   there ? 0 : -ENODEV, NULL, NULL, 0);
 	return 0;
 }
 
