@@ -1,5 +1,6 @@
 /* bench/cni_figures.c - what cni_latency found, as tables and as JSON */
 #include <stdio.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -114,6 +115,7 @@ static void print_goals(const struct cni_bench *b)
 
 static void print_tables(const struct cni_bench *b)
 {
+	const int folder = (int)(strrchr(b->node.dir, '/') - b->node.dir);
 	char title[64];
 
 	print_goals(b);
@@ -124,9 +126,9 @@ static void print_tables(const struct cni_bench *b)
 	snprintf(title, sizeof(title), "ms, %u at once", b->o.parallel);
 	if (cni_rounds(&b->o, CNI_PARALLEL))
 		print_details(b, CNI_PARALLEL, title);
-	printf("\n%u rounds%s; reference: %s\n", b->o.rounds,
+	printf("\n%u rounds%s; reference: %s; files in %.*s\n", b->o.rounds,
 	       b->node.agent ? "" : ", without an agent",
-	       cni_names[CNI_REFERENCE]);
+	       cni_names[CNI_REFERENCE], folder, b->node.dir);
 	printf("settled: and until no process of the plugin is left, which "
 	       "nobody waits for\n");
 }

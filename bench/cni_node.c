@@ -50,12 +50,19 @@ static int make_underlay(struct pl_err *err)
 
 int cni_node_init(struct cni_node *n, struct pl_err *err)
 {
+	const char *tmp = getenv("TMPDIR");
+
+	if (!tmp || !*tmp)
+		tmp = "/tmp";
 	if (unshare(CLONE_NEWNET) < 0)
 		return pl_err_sys(err, "cannot make a network namespace");
-	snprintf(n->dir, sizeof(n->dir), "/tmp/cni_latency.XXXXXX");
+	if (pl_format(n->dir, sizeof(n->dir), "%s/cni_latency.XXXXXX", tmp) < 0)
+		return pl_err_set(err, EINVAL, "TMPDIR has %zu bytes; %zu are "
+				  "the most", strlen(tmp),
+				  sizeof(n->dir) - sizeof("/cni_latency.XXXXXX"));
 	if (!mkdtemp(n->dir)) {
 		n->dir[0] = '\0';
-		return pl_err_sys(err, "cannot make a folder in /tmp");
+		return pl_err_sys(err, "cannot make a folder in %s", tmp);
 	}
 	return make_underlay(err);
 }

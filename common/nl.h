@@ -187,6 +187,12 @@ int pl_nl_route_each(struct pl_nl *nl, int family,
 		     struct pl_err *err);
 
 /*
+ * Whether the namespace forwards packets of that family: 1, 0. For the reason
+ * that is with pl_nl_link_up_notify, not from /proc/sys.
+ */
+int pl_nl_forwards(struct pl_nl *nl, int family, struct pl_err *err);
+
+/*
  * The link by which packets to addr leave; direct: not by a router.
  * -ENETUNREACH: there is no way.
  */

@@ -2,6 +2,7 @@
 #include "common/nl_internal.h"
 
 #include <errno.h>
+#include <linux/netconf.h>
 #include <linux/rtnetlink.h>
 
 #include "common/util.h"
@@ -240,4 +241,29 @@ int pl_nl_route_to(struct pl_nl *nl, const struct pl_addr *addr, int *index,
 		pl_err_prefix(err, "cannot find the way to %s",
 			      pl_addr_str(addr, text));
 	return rc;
+}
+
+static int read_forwarding(const struct nlmsghdr *h, void *arg)
+{
+	const struct nlattr *a;
+	int *forwards = arg;
+
+	a = nlmsg_find_attr((struct nlmsghdr *)h, sizeof(struct netconfmsg),
+			    NETCONFA_FORWARDING);
+	*forwards = pl_nla_u32(a) != 0;
+	return a ? 0 : -EPROTO;
+}
+
+int pl_nl_forwards(struct pl_nl *nl, int family, struct pl_err *err)
+{
+	struct netconfmsg m = { .ncm_family = (uint8_t)family };
+	int forwards = 0, rc;
+	struct pl_nlreq q;
+
+	pl_nlreq_init(&q, RTM_GETNETCONF, 0, &m, sizeof(m));
+	pl_nlreq_u32(&q, NETCONFA_IFINDEX, (uint32_t)NETCONFA_IFINDEX_ALL);
+	rc = pl_nl_ask(nl, &q, read_forwarding, &forwards, err);
+	if (rc < 0)
+		pl_err_prefix(err, "cannot see whether packets are forwarded");
+	return rc < 0 ? rc : forwards;
 }

@@ -418,16 +418,26 @@ static int add_gateway(struct pl_nl *host, const struct pl_conf *conf,
 	return rc == -EEXIST ? 0 : rc;
 }
 
-static int forward(const struct pl_result *r, struct pl_err *err)
+static int forward(struct pl_nl *host, const struct pl_result *r,
+		   struct pl_err *err)
 {
+	static const struct {
+		int family;
+		const char *path;
+	} s[] = {
+		{ AF_INET, "/proc/sys/net/ipv4/ip_forward" },
+		{ AF_INET6, "/proc/sys/net/ipv6/conf/all/forwarding" },
+	};
 	int rc = 0;
 
-	if (has_family(r, AF_INET))
-		rc = set_sysctl("/proc/sys/net/ipv4/ip_forward", '1', err);
-	if (rc == 0 && has_family(r, AF_INET6))
-		rc = set_sysctl("/proc/sys/net/ipv6/conf/all/forwarding", '1',
-				err);
-	return rc;
+	for (size_t i = 0; rc >= 0 && i < PL_ARRAY_SIZE(s); i++) {
+		if (!has_family(r, s[i].family))
+			continue;
+		rc = pl_nl_forwards(host, s[i].family, err);
+		if (rc == 0)
+			rc = set_sysctl(s[i].path, '1', err);
+	}
+	return rc < 0 ? rc : 0;
 }
 
 /*
@@ -457,5 +467,5 @@ int pl_wire_gateway(struct pl_nl *host, const struct pl_conf *c,
 		if (rc == 0)
 			rc = forget(host, br, &r->ips[i].addr.addr, err);
 	}
-	return rc == 0 ? forward(r, err) : rc;
+	return rc == 0 ? forward(host, r, err) : rc;
 }

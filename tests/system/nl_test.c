@@ -424,6 +424,26 @@ static void t_vxlan(struct env *e)
 	EXPECT(e, pl_nl_vxlan_get(&e->nl, "vx0", &l, &v, &e->err) == -ENODEV);
 }
 
+static void forwards_case(struct env *e, int family, const char *path)
+{
+	for (int want = 1; want >= 0; want--) {
+		char text[] = { (char)('0' + want), '\0' };
+		int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+		EXPECT(e, fd >= 0 && write(fd, text, 1) == 1);
+		close(fd);
+		EXPECT(e, pl_nl_forwards(&e->nl, family, &e->err) == want);
+		/* Not that of another namespace. */
+		EXPECT(e, pl_nl_forwards(&e->pod, family, &e->err) == 0);
+	}
+}
+
+static void t_forwards(struct env *e)
+{
+	forwards_case(e, AF_INET, "/proc/sys/net/ipv4/ip_forward");
+	forwards_case(e, AF_INET6, "/proc/sys/net/ipv6/conf/all/forwarding");
+}
+
 static void t_del(struct env *e)
 {
 	int ve = index_of(&e->nl, "veth1");
@@ -544,8 +564,9 @@ static const struct {
 	{ "nl-link-each", t_link_each }, { "nl-addr4", t_addr4 },
 	{ "nl-addr6", t_addr6 },	{ "nl-route4", t_route4 },
 	{ "nl-route6", t_route6 },	{ "nl-neigh", t_neigh },
-	{ "nl-vxlan", t_vxlan },	{ "nl-del", t_del },
-	{ "nl-many", t_many },		{ "nl-churn", t_churn },
+	{ "nl-vxlan", t_vxlan },	{ "nl-forwards", t_forwards },
+	{ "nl-del", t_del },		{ "nl-many", t_many },
+	{ "nl-churn", t_churn },
 };
 
 static int run(struct env *e, const char *name, void (*fn)(struct env *e))
