@@ -12,6 +12,7 @@
 #include "daemonset/file_watch.h"
 #include "daemonset/guard.h"
 #include "daemonset/install_keep.h"
+#include "daemonset/notice.h"
 #include "daemonset/rundir.h"
 
 #define OVERLAY_WAIT_MAX_S 32
@@ -265,6 +266,14 @@ static int server_start(struct pl_agent *a, struct pl_err *err)
 	return rc < 0 ? rc : pl_server_create(a, fd, &a->server, err);
 }
 
+static int notices_start(struct pl_agent *a, struct pl_err *err)
+{
+	if (!a->registry || !pl_registry_source_kube(a->registry) ||
+	    !a->args->conf.event_s)
+		return 0;
+	return pl_notices_create(a, &a->notices, err);
+}
+
 /* The socket is made last: who can connect to it can be served. */
 static int start(struct pl_agent *a, struct pl_err *err)
 {
@@ -306,12 +315,15 @@ static int start(struct pl_agent *a, struct pl_err *err)
 	/* Now that pods can be served, runtimes may send them. */
 	if (rc == 0 && a->args->conf.cni.mode != PL_CNI_NONE)
 		rc = pl_keeper_create(a, &a->keeper, err);
+	if (rc == 0)
+		rc = notices_start(a, err);
 	return rc;
 }
 
 /* Whatever start made, in reverse. Devices and records stay. */
 static void stop(struct pl_agent *a)
 {
+	pl_notices_destroy(a->notices);
 	pl_keeper_destroy(a->keeper);
 	pl_metrics_destroy(a->metrics);
 	if (a->server) {

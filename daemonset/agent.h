@@ -46,6 +46,7 @@ struct pl_agent_conf {
 	char registry_kubeconfig[PATH_MAX];	/* "": as a pod */
 	char registry_account[PATH_MAX];	/* of a pod's service account */
 	bool registry_cidrs;		/* pods have addresses of podCIDRs */
+	uint32_t event_s;		/* the same Event again; 0: none */
 	char policy_file[PATH_MAX];	/* "": none */
 	char state_dir[PATH_MAX];
 	struct pl_overlay_conf overlay;

@@ -18,6 +18,7 @@
 struct event;
 struct event_base;
 struct pl_keeper;
+struct pl_notices;
 struct pl_server;
 
 struct pl_agent {
@@ -39,6 +40,7 @@ struct pl_agent {
 	struct pl_metrics *metrics;		/* NULL: none */
 	struct pl_op_count ops[PL_OP_KINDS];
 	struct pl_keeper *keeper;	/* NULL: no section "cni" */
+	struct pl_notices *notices;	/* NULL: nobody to tell */
 	struct event *signals[2];
 	int lock_fd;
 };

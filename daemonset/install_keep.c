@@ -260,3 +260,8 @@ void pl_keeper_kick(struct pl_keeper *k)
 	if (k && !event_pending(k->timer, EV_TIMEOUT, NULL))
 		later(k, k->wait_ms);
 }
+
+const char *pl_keeper_shadow(const struct pl_keeper *k)
+{
+	return k ? k->before : "";
+}

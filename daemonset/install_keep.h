@@ -18,6 +18,8 @@ int pl_keeper_create(struct pl_agent *a, struct pl_keeper **out,
 		     struct pl_err *err);
 /* Accepts NULL. */
 void pl_keeper_destroy(struct pl_keeper *k);
+/* A file that sorts before ours, as it was seen last; "". Accepts NULL. */
+const char *pl_keeper_shadow(const struct pl_keeper *k);
 /* Something that the file depends on has changed. Accepts NULL. */
 void pl_keeper_kick(struct pl_keeper *k);
 

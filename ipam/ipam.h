@@ -18,6 +18,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <cjson/cJSON.h>
 
 #include "common/err.h"
@@ -157,6 +158,21 @@ int pl_ipam_verify(const struct pl_ipam_where *where,
 /* Give one address back, whoever has it. -ENOENT: nobody. */
 int pl_ipam_release(const struct pl_ipam_where *where,
 		    const struct pl_addr *addr, struct pl_err *err);
+
+struct pl_ipam_usage {
+	struct pl_prefix subnet;
+	uint64_t total;		/* that may be handed out without being named */
+	uint64_t used;
+};
+
+/*
+ * How many addresses of each range are taken: one element for each of
+ * cfg->ranges. Reads the directory without its lock, so that nobody is waited
+ * for; what is made or given back in that moment is counted or not.
+ */
+int pl_ipam_usage(const struct pl_ipam_config *cfg,
+		  struct pl_ipam_usage out[PL_IPAM_MAX_RANGES],
+		  struct pl_err *err);
 
 /*
  * The result document of an IPAM plugin ("ips", "routes", "dns") in the form of

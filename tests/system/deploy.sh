@@ -106,13 +106,14 @@ keys() {
 }
 check keys-are-the-agents-only keys
 NODES='{apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"]}'
+EVENTS='{apiGroups: [""], resources: ["events"], verbs: ["create", "patch"]}'
 # What daemonset/locate_kube.c asks for.
 LOOKUP='{apiGroups: [""], resources: ["pods", "services"], verbs: ["list"]},
 	{apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list"]}'
 rbac() {
 	local o
 	for o in standalone chained chained-lookup; do
-		of $o "select(.kind == \"ClusterRole\") | .rules == [$NODES$([ $o = chained-lookup ] &&
+		of $o "select(.kind == \"ClusterRole\") | .rules == [$NODES,$EVENTS$([ $o = chained-lookup ] &&
 			echo ",$LOOKUP")]" &&
 			of $o 'select(.kind == "ClusterRoleBinding") | .subjects == [{kind: "ServiceAccount",
 				name: "podlane", namespace: "podlane"}]' || return

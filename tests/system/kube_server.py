@@ -5,7 +5,7 @@
   kube_server.py ctl CONTROL JSON     one command, prints the answer
 
 It serves nodes (list, watch, server-side apply), pods, services and
-endpointslices (list by one selector). Like the real one it pages lists, keeps a
+endpointslices (list by one selector), and takes Events. Like the real one it pages lists, keeps a
 limited history, sends bookmarks to who asks for them, ends watches in their
 time, wants a token, and compresses nothing. What goes wrong now and then with a
 real one goes wrong here when a command says so.
@@ -14,6 +14,7 @@ import base64
 import copy
 import json
 import os
+import re
 import socket
 import socketserver
 import ssl
@@ -24,6 +25,8 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+EVENTS = "/api/v1/namespaces/default/events"
 
 
 class State:
@@ -35,6 +38,7 @@ class State:
         self.owners = {}            # (node, annotation): manager
         self.events = []            # (version, type, object)
         self.others = {"pods": [], "services": [], "endpointslices": []}
+        self.noted = {}             # Events, by name
         self.tokens = None          # None: anybody
         self.faults = []            # one for each request that it is for
         self.requests = []
@@ -170,7 +174,9 @@ class Handler(BaseHTTPRequestHandler):
         n = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(n)
         what = url.path.rsplit("/", 1)[1]
-        if self.command == "PATCH":
+        if url.path.startswith(EVENTS):
+            what = "event"
+        elif self.command == "PATCH":
             what = "patch"
         elif q.get("watch") in ("true", "1"):
             what = "watch"
@@ -209,7 +215,7 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
             self.close_connection = True
 
-    do_GET = do_PATCH = handle_any
+    do_GET = do_PATCH = do_POST = handle_any
 
     def route(self, path, q, what, body):
         if path == "/api/v1/nodes" and what == "watch":
@@ -218,6 +224,10 @@ class Handler(BaseHTTPRequestHandler):
             self.list_nodes(q)
         elif what == "patch" and path.startswith("/api/v1/nodes/"):
             self.apply(path.rsplit("/", 1)[1], q, body)
+        elif path == EVENTS and self.command == "POST":
+            self.event_create(body)
+        elif path.startswith(EVENTS + "/") and self.command == "PATCH":
+            self.event_patch(path.rsplit("/", 1)[1], body)
         elif what in S.others and self.command == "GET":
             self.list_others(path, what, q)
         else:
@@ -365,6 +375,58 @@ class Handler(BaseHTTPRequestHandler):
             out = S.nodes[name]
         self.answer(200, dict(out, kind="Node", apiVersion="v1"))
 
+    # --- Events
+
+    def event_check(self, e):
+        about, meta = e.get("involvedObject", {}), e.get("metadata", {})
+        rfc3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+        wrong = [w for w, bad in (
+            ("metadata.name", not re.fullmatch(
+                r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?",
+                meta.get("name", ""))),
+            # Of what has no namespace of its own.
+            ("involvedObject.namespace", about.get("namespace", "") or
+             meta.get("namespace") != "default"),
+            ("involvedObject.name", not about.get("name")),
+            ("type", e.get("type") not in ("Normal", "Warning")),
+            ("reason", not 0 < len(e.get("reason", "")) <= 128),
+            ("message", len(e.get("message", "")) > 1024),
+            ("firstTimestamp", not re.fullmatch(
+                rfc3339, e.get("firstTimestamp", ""))),
+            ("lastTimestamp", not re.fullmatch(
+                rfc3339, e.get("lastTimestamp", ""))),
+        ) if bad]
+        if wrong:
+            raise Refusal(422, "Invalid", "Event is invalid: " +
+                          ", ".join(wrong))
+
+    def event_create(self, body):
+        if self.headers.get("Content-Type") != "application/json":
+            raise Refusal(415, "UnsupportedMediaType", "not JSON")
+        e = json.loads(body)
+        if e.get("kind") != "Event" or e.get("apiVersion") != "v1":
+            raise Refusal(400, "BadRequest", "no Event of v1")
+        self.event_check(e)
+        name = e["metadata"]["name"]
+        with S.cond:
+            if name in S.noted:
+                raise Refusal(409, "AlreadyExists", "events \"%s\" already "
+                              "exists" % name)
+            S.noted[name] = e
+        self.answer(201, e)
+
+    def event_patch(self, name, body):
+        if self.headers.get("Content-Type") != MERGE:
+            raise Refusal(415, "UnsupportedMediaType", "not a merge patch")
+        with S.cond:
+            if name not in S.noted:
+                raise Refusal(404, "NotFound", "events \"%s\" not found" %
+                              name)
+            e = dict(S.noted[name], **json.loads(body))
+            self.event_check(e)
+            S.noted[name] = e
+        self.answer(200, e)
+
     # --- what is only listed
 
     def list_others(self, path, what, q):
@@ -443,6 +505,11 @@ def run(c):
             r = [x for x in S.requests if c.get("what") in (None, x["what"])]
             if c.get("clear"):
                 S.requests = []
+            return r
+        elif op == "noted":        # the Events that there are
+            r = list(S.noted.values())
+            if c.get("clear"):
+                S.noted = {}
             return r
         elif op == "version":
             return S.version

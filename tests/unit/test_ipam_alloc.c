@@ -36,6 +36,28 @@ static void test_exhausted(void **state)
 	assert_int_equal(fill(s, "r"), 0);
 }
 
+static void test_usage(void **state)
+{
+	struct pl_ipam_usage u[PL_IPAM_MAX_RANGES];
+	struct scratch *s = *state;
+
+	scratch_init(s, DUAL);
+	assert_int_equal(pl_ipam_usage(&s->cfg, u, &s->err), 0);
+	assert_int_equal(u[0].total, 5);
+	assert_int_equal(u[0].used, 0);
+	assert_int_equal(u[1].total, PL_IPAM_RANGE_SPAN - 1);
+	assert_int_equal(fill(s, "p"), 5);
+	put_file(s, "10.9.0.1", "of another range");
+	put_file(s, "no-address", "");
+	assert_int_equal(pl_ipam_usage(&s->cfg, u, &s->err), 0);
+	assert_int_equal(u[0].used, 5);
+	assert_int_equal(u[1].used, 5);
+	assert_del(s, "p-3");
+	assert_int_equal(pl_ipam_usage(&s->cfg, u, &s->err), 0);
+	assert_int_equal(u[0].used, 4);
+	assert_int_equal(u[1].used, 4);
+}
+
 static void test_one_address(void **state)
 {
 	struct scratch *s = *state;
@@ -534,6 +556,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		scratch_test(test_in_turn_and_wrap),
 		scratch_test(test_exhausted),
+		scratch_test(test_usage),
 		scratch_test(test_one_address),
 		scratch_test(test_several_ranges),
 		scratch_test(test_gateway_is_not_given),
