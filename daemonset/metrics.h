@@ -37,6 +37,11 @@ int pl_metrics_check(const char *listen, struct pl_err *err);
 /* -ENOMEM. */
 int pl_metrics_print(const struct pl_agent *a, struct evbuffer *out);
 
+/* --- metrics_addresses.c -------------------------------------------------- */
+
+/* Nothing, where podlane-ipam gives none. */
+void pl_metrics_addresses(const struct pl_agent *a, struct evbuffer *b);
+
 /* --- metrics_peers.c ------------------------------------------------------ */
 
 /* -ENOMEM: then what is there of other nodes is left out. */

@@ -257,7 +257,7 @@ static const struct {
 	{ "podlane_carried_again_bytes_total", "",
 	  "Of them, a second time or more, after a loss.",
 	  PL_CARRY_AGAIN_BYTES },
-	{ "podlane_carried_counter_puts_total", "", "Puts of lanes' counters.",
+	{ "podlane_carried_head_tail_puts_total", "", "Puts of lanes' counters.",
 	  PL_CARRY_COUNTER_PUTS },
 	{ "podlane_carried_notifies_total", "",
 	  "Puts of counters that came from there.", PL_CARRY_NOTIFIES },
@@ -411,6 +411,7 @@ int pl_metrics_print(const struct pl_agent *a, struct evbuffer *out)
 		rc = PL_MIN(rc, peers);
 		print_carried(a->remote, out);
 	}
+	pl_metrics_addresses(a, out);
 	print_ended(out, a->ops);
 	print_durations(out, a->ops);
 	print_process(out);
