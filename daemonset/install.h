@@ -13,6 +13,9 @@
  * under a name of ours that sorts before it. The original stays where it is and
  * as it is, so it counts again as soon as ours is gone, whatever happened.
  *
+ * A CDI specification (podlane.json) lets containers mount the pods' library
+ * that was installed along: --device podlane.io/lib=all.
+ *
  * Whose a file is: a configuration of ours has MARK in it. Of a plugin, and of
  * the bridge, records in the state directory say so, written before the thing
  * itself. What is not ours is not touched.
@@ -22,7 +25,7 @@
  *           "binDir": "/opt/cni/bin", "file": "05-podlane.conflist",
  *           "extend": "", "network": "podlane", "bridge": "podlane0",
  *           "ipMasq": true, "stateDir": "/var/lib/podlane/cni",
- *           "dataDir": "/var/lib/podlane/ipam"}
+ *           "dataDir": "/var/lib/podlane/ipam", "cdiDir": "/etc/cdi"}
  */
 #ifndef DAEMONSET_INSTALL_H
 #define DAEMONSET_INSTALL_H
@@ -48,6 +51,7 @@ struct pl_install_conf {
 	bool ip_masq;
 	char state_dir[PATH_MAX];	/* the plugin's */
 	char data_dir[PATH_MAX];	/* podlane-ipam's */
+	char cdi_dir[PATH_MAX];		/* "": no CDI specification */
 };
 
 void pl_install_conf_default(struct pl_install_conf *c);
@@ -107,6 +111,7 @@ int pl_install_files_each(const char *state_dir,
 void pl_install_sweep(const char *path);
 
 #define PL_INSTALL_LIB_DIR "/var/lib/podlane/lib"
+#define PL_INSTALL_POD_LIB "libpodlane.so.1"	/* in its folder "pod" */
 #define PL_INSTALL_RECORD "installed.json"
 #define PL_INSTALL_BRIDGE "bridge.json"
 

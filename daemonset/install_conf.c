@@ -16,6 +16,11 @@ static int check_dir(const char *v)
 	return *v == '/' ? 0 : -EINVAL;
 }
 
+static int check_dir_or_none(const char *v)
+{
+	return *v ? check_dir(v) : 0;
+}
+
 static int check_name(const char *v)
 {
 	return *v && strspn(v, NAME_CHARS) == strlen(v) && *v != '.' &&
@@ -59,6 +64,8 @@ static const struct {
 	  PL_AGENT_STATE_DIR "/cni" },
 	{ "dataDir", FIELD(data_dir), check_dir, "an absolute path",
 	  PL_AGENT_STATE_DIR "/ipam" },
+	{ "cdiDir", FIELD(cdi_dir), check_dir_or_none, "an absolute path, or "
+	  "empty", "/etc/cdi" },
 };
 
 void pl_install_conf_default(struct pl_install_conf *c)
@@ -117,7 +124,7 @@ int pl_install_conf_parse(const cJSON *obj, const char *where,
 	static const char *const keys[] = { "mode", "binDir", "confDir",
 					    "file", "extend", "network",
 					    "bridge", "ipMasq", "stateDir",
-					    "dataDir", NULL };
+					    "dataDir", "cdiDir", NULL };
 	int rc;
 
 	pl_install_conf_default(c);

@@ -118,34 +118,37 @@ static int is_ours(const struct state *s, const char *path,
 			  "--force", path);
 }
 
-static bool is_same(const char *path, const char *data, size_t len)
+/* What a file is to have. */
+struct want {
+	const char *data;
+	size_t len;
+	mode_t mode;
+};
+
+static bool is_same(const char *path, const struct want *w)
 {
 	pl_auto_free char *have = NULL;
 	size_t n;
 	struct stat st;
 
-	return stat(path, &st) == 0 && (st.st_mode & 0777) == 0755 &&
+	return stat(path, &st) == 0 && (st.st_mode & 0777) == w->mode &&
 	       pl_file_read(path, FILE_MAX, &have, &n, NULL) == 0 &&
-	       n == len && !memcmp(have, data, len);
+	       n == w->len && !memcmp(have, w->data, w->len);
 }
 
-static int put_file(struct state *s, const char *from, const char *path,
-		    struct pl_err *err)
+static int put(struct state *s, const struct want *w, const char *path,
+	       struct pl_err *err)
 {
-	pl_auto_free char *data = NULL;
 	cJSON *e;
-	size_t len;
-	int rc = pl_file_read(from, FILE_MAX, &data, &len, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	pl_install_sweep(path);
-	rc = is_same(path, data, len) ? 0 : is_ours(s, path, err);
+	rc = is_same(path, w) ? 0 : is_ours(s, path, err);
 	if (rc < 0)
 		return rc;
-	e = entry_new(path, data, len);
+	e = entry_new(path, w->data, w->len);
 	/* A file that was there before us and is the same stays another's. */
-	if (!record_has(s->record, e) && is_same(path, data, len)) {
+	if (!record_has(s->record, e) && is_same(path, w)) {
 		cJSON_Delete(e);
 		return 0;
 	}
@@ -156,12 +159,23 @@ static int put_file(struct state *s, const char *from, const char *path,
 	} else {
 		cJSON_Delete(e);
 	}
-	if (rc < 0 || is_same(path, data, len))
+	if (rc < 0 || is_same(path, w))
 		return rc;
-	rc = pl_file_replace(path, data, len, 0755, err);
+	rc = pl_file_replace(path, w->data, w->len, w->mode, err);
 	if (rc == 0)
 		pl_info("installed %s", path);
 	return rc;
+}
+
+static int put_file(struct state *s, const char *from, const char *path,
+		    struct pl_err *err)
+{
+	pl_auto_free char *data = NULL;
+	struct want w = { .mode = 0755 };
+	int rc = pl_file_read(from, FILE_MAX, &data, &w.len, err);
+
+	w.data = data;
+	return rc < 0 ? rc : put(s, &w, path, err);
 }
 
 void pl_install_sweep(const char *path)
@@ -254,6 +268,67 @@ static int drop_set(const char *name, void *arg, struct pl_err *err)
 				   strerror(-rc)) : 0;
 }
 
+/* --- containers that want the pods' library --- */
+
+/*
+ * A mount wherever dynamic linkers look without being told: LD_LIBRARY_PATH
+ * would take the place of what the image has set.
+ */
+static char *cdi_text(void)
+{
+	static const char *const folders[] = { "/usr/lib", "/usr/lib64" };
+	static const char *const options[] = { "ro", "nosuid", "nodev",
+					       "bind" };
+	static const char *const env =
+		"PODLANE_LIBRARY=/usr/lib/" PL_INSTALL_POD_LIB;
+	pl_auto_json *j = cJSON_CreateObject();
+	cJSON *d = cJSON_CreateObject(), *e, *mounts;
+	char path[64];
+
+	cJSON_AddStringToObject(j, "cdiVersion", "0.3.0");
+	cJSON_AddStringToObject(j, "kind", "podlane.io/lib");
+	cJSON_AddItemToArray(cJSON_AddArrayToObject(j, "devices"), d);
+	cJSON_AddStringToObject(d, "name", "all");
+	e = cJSON_AddObjectToObject(d, "containerEdits");
+	cJSON_AddItemToObject(e, "env", cJSON_CreateStringArray(&env, 1));
+	mounts = cJSON_AddArrayToObject(e, "mounts");
+	for (size_t i = 0; i < PL_ARRAY_SIZE(folders); i++) {
+		cJSON *m = cJSON_CreateObject();
+
+		snprintf(path, sizeof(path), "%s/" PL_INSTALL_POD_LIB,
+			 folders[i]);
+		cJSON_AddItemToArray(mounts, m);
+		cJSON_AddStringToObject(m, "hostPath", PL_INSTALL_LIB_DIR
+					"/pod/" PL_INSTALL_POD_LIB);
+		cJSON_AddStringToObject(m, "containerPath", path);
+		cJSON_AddItemToObject(m, "options", cJSON_CreateStringArray(
+					options, PL_ARRAY_SIZE(options)));
+	}
+	return cJSON_Print(j);
+}
+
+/* Where there is no such library here, there is nothing to mount. */
+static int put_cdi(struct state *s, struct pl_err *err)
+{
+	const char *dir = s->a->cni->cdi_dir;
+	pl_auto_free char *text = NULL;
+	char path[PATH_MAX];
+	struct want w = { .mode = 0644 };
+
+	if (!*dir || access(PL_INSTALL_LIB_DIR "/pod/" PL_INSTALL_POD_LIB,
+			    F_OK) < 0)
+		return 0;
+	w.data = text = cdi_text();
+	if (!text)
+		return pl_err_set(err, ENOMEM, "out of memory");
+	w.len = strlen(text);
+	if (join(path, dir, "podlane.json", err) < 0)
+		return -ENAMETOOLONG;
+	if (pl_mkdirs(dir, 0755, err) < 0)
+		return -err->code;
+	return put(s, &w, path, err);
+}
+
 /* --- all of it --- */
 
 static int put_all(struct state *s, struct pl_err *err)
@@ -265,6 +340,8 @@ static int put_all(struct state *s, struct pl_err *err)
 	/* Plugins last: what they need is there by then. */
 	if (rc == 0)
 		rc = each(libs.from, copy_set, &libs, err);
+	if (rc == 0)
+		rc = put_cdi(s, err);
 	if (rc == 0)
 		rc = pl_mkdirs(a->cni->bin_dir, 0755, err);
 	for (size_t i = 0; rc == 0 && i < PL_ARRAY_SIZE(plugins); i++) {

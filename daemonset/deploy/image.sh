@@ -74,6 +74,8 @@ ID=$(cat $PLUGIN | sha256sum | cut -c1-12)
 for so in $PLUGIN; do
 	put 755 "$so" "/usr/lib/podlane/lib/$ID/${so##*/}"
 done
+# What pods may mount (CDI).
+put 755 "$O/shm/libpodlane.so.1" /usr/lib/podlane/lib/pod/libpodlane.so.1
 LINKER=$(printf '%s\n' $PLUGIN | grep '/ld-linux' | sed 's|.*/||')
 rm -rf "$O/image/plugin" "$O/image/ipam"
 "$MAKE" --no-print-directory O="$O" NODE_LIB="$NODE_LIB/$ID" \

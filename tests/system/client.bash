@@ -88,7 +88,7 @@ rootfs() {
 	for a in $(ldd "$ROOT/bin/busybox" 2>/dev/null | grep -o '/[^ ]*'); do
 		install -D "$a" "$ROOT$a"
 	done
-	for a in sh ping sleep ip cat wget httpd nc; do
+	for a in sh ping sleep ip cat cmp wget httpd nc; do
 		ln -s busybox "$ROOT/bin/$a"
 	done
 }

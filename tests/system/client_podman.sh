@@ -103,7 +103,33 @@ left() {
 check "the first of two networks is disconnected" left
 check "stop and start" eval 'p stop -t 0 b && [ "$(reserved one | wc -l)" = 2 ] &&
 	p start b && inside b /bin/ping -c 1 -W 5 "$A"'
-for n in a b c e; do end $n >/dev/null; done
+
+# The CDI specification of podlaned install.
+mkdir -p "$T/release/lib/pod"
+cp "$O/plugin/podlane" "$O/ipam/podlane-ipam" "$T/release/"
+cp "$O/shm/libpodlane.so.1" "$T/release/lib/pod/"
+cat >"$T/install.json" <<EOC
+{"stateDir": "$T/installed", "carrier": {"security": "none"},
+ "cni": {"mode": "chained", "binDir": "$T/bin", "cdiDir": "/run/cdi"}}
+EOC
+with_lib() {
+	box "$O/daemonset/podlaned" install --config "$T/install.json" \
+		--from "$T/release" &&
+		start f --network one --device podlane.io/lib=all &&
+		inside f /bin/cat /usr/lib/libpodlane.so.1 | cmp - "$O/shm/libpodlane.so.1" &&
+		inside f /bin/sh -c 'cmp /usr/lib64/libpodlane.so.1 "$PODLANE_LIBRARY" &&
+			! echo x >>"$PODLANE_LIBRARY"'
+}
+if [[ $(p --version) =~ \ [123]\.|\ 4\.0 ]]; then
+	skip "a device of CDI" "this podman knows none: $(p --version)"
+	start f --network one
+else
+	check "a container with the library" with_lib
+	without_lib() { ! inside a /bin/cat /usr/lib/libpodlane.so.1; }
+	check "... only where it is asked for" without_lib
+fi
+
+for n in a b c e f; do end $n >/dev/null; done
 check "all is back" eval 'nothing_reserved && ! veths'
 check "the agent knows no pod" known 0
 check "GC with an empty list" eval 'gc one && gc two'

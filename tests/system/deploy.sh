@@ -65,7 +65,7 @@ check tolerates-everything holds "$POD | .tolerations == [{\"operator\": \"Exist
 check rolls holds "$DS | .spec.updateStrategy | .type == \"RollingUpdate\" and .rollingUpdate.maxUnavailable"
 check node-namespaces holds "$POD | .hostNetwork and (.hostPID or .hostIPC | not)"
 check host-paths holds "$POD | [.volumes[].hostPath.path | select(.)] - [\"/opt/cni/bin\",
-	\"/etc/cni/net.d\", \"/run/podlane\", \"/var/lib/podlane\", \"/run/netns\"] == []"
+	\"/etc/cni/net.d\", \"/etc/cdi\", \"/run/podlane\", \"/var/lib/podlane\", \"/run/netns\"] == []"
 same_paths() {
 	holds "$POD | ([.volumes[] | select(.hostPath) | {key: .name, value: .hostPath.path}] | from_entries) as \$h |
 		(.initContainers // []) + .containers | .[].volumeMounts[] | select(\$h[.name]) | .mountPath == \$h[.name]"

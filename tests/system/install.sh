@@ -53,6 +53,31 @@ check unknown-option says 2 "unknown option" uninstall --nonsense
 check nothing-to-install says 1 "cannot open" install --from "$T/none"
 gone() { uninstall && same_view; }
 check uninstall-of-plugins gone
+# A library for pods comes with a CDI specification that says where it is.
+host_config '{"mode":"standalone","cdiDir":"/run/cdi"}'
+cdi() {
+	mkdir -p "$FROM/lib/pod"
+	cp "$O/shm/libpodlane.so.1" "$FROM/lib/pod/"
+	box mkdir /run/cdi
+	view >"$T/view.before.cdi"
+	install && box jq -e '.cdiVersion == "0.3.0" and .kind == "podlane.io/lib" and
+		.devices[0].name == "all" and (.devices[0].containerEdits |
+		.env == ["PODLANE_LIBRARY=/usr/lib/libpodlane.so.1"] and
+		all(.mounts[]; .options | index("ro")))' /run/cdi/podlane.json &&
+		box cmp "$O/shm/libpodlane.so.1" "$(box jq -r \
+		'.devices[0].containerEdits.mounts[0].hostPath' /run/cdi/podlane.json)" ||
+		return
+	uninstall && view | diff "$T/view.before.cdi" -
+}
+check cdi cdi
+their_cdi() {
+	box sh -c 'echo {} >/run/cdi/podlane.json'
+	says 1 "--force" install && uninstall && [ "$(box cat /run/cdi/podlane.json)" = '{}' ]
+}
+check cdi-of-others-stays their_cdi
+box rm -r /run/cdi
+rm -r "$FROM/lib"
+host_config '{"mode":"standalone"}'
 foreign() {
 	box sh -c 'echo theirs >/opt/cni/bin/podlane'
 	view >"$T/view.before.foreign"
