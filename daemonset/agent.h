@@ -67,6 +67,7 @@ struct pl_agent_conf {
 	bool checksum;			/* of what pods send over lanes */
 	uint32_t peer_ms;		/* silent so long: a node is lost */
 	enum pl_log_level log_level;
+	bool log_json;
 	char metrics_listen[PL_AGENT_LISTEN_BYTES];	/* "": nowhere */
 	bool seccomp;			/* filter system calls */
 };

@@ -218,6 +218,20 @@ static int get_device(const cJSON *obj, const char *where, const struct key *k,
 	return rc;
 }
 
+static int get_log_format(const cJSON *obj, const char *where,
+			  const struct key *k, void *field, struct pl_err *err)
+{
+	const char *s;
+	int rc = pl_json_str(obj, where, k->name, &s, err);
+
+	if (rc > 0 && strcmp(s, "text") && strcmp(s, "json"))
+		return pl_err_set(err, EINVAL, "logFormat must be \"text\" or "
+				  "\"json\", not '%.200s'", s);
+	if (rc > 0)
+		*(bool *)field = !strcmp(s, "json");
+	return rc;
+}
+
 static int get_level(const cJSON *obj, const char *where, const struct key *k,
 		     void *field, struct pl_err *err)
 {
@@ -239,6 +253,7 @@ static int get_bool(const cJSON *obj, const char *where, const struct key *k,
 #define AT(member) offsetof(struct pl_agent_conf, member)
 static const struct key keys[] = {
 	{ "", "stateDir", get_path, AT(state_dir), 0, 0 },
+	{ "", "logFormat", get_log_format, AT(log_json), 0, 0 },
 	{ "", "logLevel", get_level, AT(log_level), 0, 0 },
 	{ "", "seccomp", get_bool, AT(seccomp), 0, 0 },
 	{ "", "resumeTimeout", get_seconds, AT(resume_ms), 100,

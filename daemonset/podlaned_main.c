@@ -98,6 +98,7 @@ static int serve(struct options *o, struct pl_err *err)
 	if (!o->level_given)
 		o->level = args->conf.log_level;
 	pl_log_init("podlaned", o->level);
+	pl_log_json(args->conf.log_json);
 	args->run_dir = o->run_dir;
 	args->node = o->node;
 	return pl_agent_run(args, err);
