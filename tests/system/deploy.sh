@@ -84,9 +84,21 @@ capabilities() {
 	done
 }
 check capabilities-of-the-agent capabilities
+# RDMA: devices by a device plugin, no path of /dev, and one capability more.
+verbs() {
+	of verbs "$POD | .containers[] | (.securityContext.capabilities.add - [\"SYS_RESOURCE\"] | sort) ==
+		$(sed -n '/kept\[\]/,/};/p' daemonset/caps.c | grep -o 'CAP_[A-Z_]*' |
+			sed 's/CAP_//' | sort | jq -Rsc 'split("\n")[:-1]')" &&
+		of verbs "$POD | .containers[] | .resources.limits | .memory and
+			([keys[] | select(startswith(\"rdma/\"))] | length == 1)" &&
+		of verbs "$POD | [.volumes[].hostPath.path | select(.) | select(startswith(\"/dev\"))] == []" &&
+		of verbs 'select(.kind == "ConfigMap") | .data["podlaned.json"] | fromjson | .carrier |
+			.type == "auto" and .encrypt == false and .security == "psk"'
+}
+check devices-of-verbs verbs
 probes() {
 	local o
-	for o in standalone chained chained-lookup; do
+	for o in standalone chained chained-lookup verbs; do
 		of $o "$POD | .containers[] | [.startupProbe, .livenessProbe,
 			.readinessProbe] | length == 3 and all(.httpGet.host == \"127.0.0.1\" and .httpGet.port == 7472)" &&
 			of $o "$POD | .containers[].volumeMounts[] | select(.mountPath == \"/run/netns\") |
@@ -96,7 +108,7 @@ probes() {
 check probes-and-propagation probes
 keys() {
 	local o
-	for o in standalone chained chained-lookup; do
+	for o in standalone chained chained-lookup verbs; do
 		of $o "$POD | .volumes[] | select(.secret) | .secret == {secretName: \"podlane\", defaultMode: 256}" &&
 			of $o "$POD | [.initContainers[].volumeMounts[].name] | index(\"keys\") == null" &&
 			of $o "$POD | .containers[].volumeMounts[] | select(.name == \"keys\") | .readOnly" ||
@@ -112,7 +124,7 @@ LOOKUP='{apiGroups: [""], resources: ["pods", "services"], verbs: ["list"]},
 	{apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list"]}'
 rbac() {
 	local o
-	for o in standalone chained chained-lookup; do
+	for o in standalone chained chained-lookup verbs; do
 		of $o "select(.kind == \"ClusterRole\") | .rules == [$NODES,$EVENTS$([ $o = chained-lookup ] &&
 			echo ",$LOOKUP")]" &&
 			of $o 'select(.kind == "ClusterRoleBinding") | .subjects == [{kind: "ServiceAccount",
