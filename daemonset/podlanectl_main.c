@@ -25,7 +25,7 @@
 
 struct options {
 	const char *run_dir;
-	const char *data_dir;
+	const char *data_dir;	/* NULL: as the agent's configuration says */
 	const char *network;
 	const char *config;
 	bool json;
@@ -103,8 +103,8 @@ static const struct pl_opt opts[] = {
 	{ "json", 0, NULL, "the same as -o json", set_json },
 	{ "watch", 0, NULL, "lanes: show rates, each second, or as often as a "
 	  "number after it says", set_watch },
-	{ "data-dir", 0, "DIR", "ipam: where the reservations are "
-	  "(" PL_IPAM_DATA_DIR ")", set_data_dir },
+	{ "data-dir", 0, "DIR", "ipam: where the reservations are (those of "
+	  "the agent's configuration, or " PL_IPAM_DATA_DIR ")", set_data_dir },
 	{ "network", 0, "NAME", "ipam: this network only", set_network },
 	{ "config", 'c', "FILE", "check, bugreport: the agent's configuration "
 	  "(" PL_AGENT_CONFIG ")", set_config },
@@ -371,15 +371,45 @@ static int complain(const char *what, const char *word)
 	return 2;
 }
 
+/* Where podlane-ipam is told to reserve: by the agent, or by nobody. */
+static int find_data_dir(const struct options *o, char dir[PATH_MAX],
+			 struct pl_err *err)
+{
+	pl_auto_free struct pl_agent_conf *conf = NULL;
+	const char *found = o->data_dir;
+	int rc = 0;
+
+	if (!found) {
+		conf = calloc(1, sizeof(*conf));
+		rc = conf ? pl_agent_conf_find(o->config, conf, err) :
+			    pl_err_set(err, ENOMEM, "out of memory");
+		if (rc < 0)
+			return rc;
+		found = conf->cni.mode == PL_CNI_STANDALONE ?
+				conf->cni.data_dir : PL_IPAM_DATA_DIR;
+	}
+	rc = pl_format(dir, PATH_MAX, "%s", found);
+	return rc < 0 ? pl_err_set(err, -rc, "--data-dir is too long") : 0;
+}
+
 static int run_ipam(const struct options *o, int n_words, char **words)
 {
-	const struct pl_ctl_ipam ipam = { o->data_dir, o->network, o->json };
+	char dir[PATH_MAX];
+	const struct pl_ctl_ipam ipam = { dir, o->network, o->json };
 	struct pl_err err = { 0 };
-	int rc = pl_ctl_ipam(&ipam, n_words, words, &err);
+	int rc = find_data_dir(o, dir, &err);
 
+	if (rc < 0)
+		return fail(o, &err);
+	rc = pl_ctl_ipam(&ipam, n_words, words, &err);
 	if (rc < 0)
 		fail(o, &err);
 	return rc == -EINVAL ? 2 : rc != 0;
+}
+
+static const char *data_dir(const struct options *o)
+{
+	return o->data_dir ? o->data_dir : PL_IPAM_DATA_DIR;
 }
 
 /* The word after it, if there is one, is a number of seconds. */
@@ -418,7 +448,7 @@ static int run_top(const struct options *o, int n_words, char **words)
 
 static int run_check(const struct options *o, int n_words, char **words)
 {
-	const struct pl_ctl_check c = { o->run_dir, o->data_dir, o->config,
+	const struct pl_ctl_check c = { o->run_dir, data_dir(o), o->config,
 					o->json };
 	struct pl_err err = { 0 };
 	int rc;
@@ -431,7 +461,7 @@ static int run_check(const struct options *o, int n_words, char **words)
 
 static int run_report(const struct options *o, int n_words, char **words)
 {
-	const struct pl_ctl_check c = { o->run_dir, o->data_dir, o->config,
+	const struct pl_ctl_check c = { o->run_dir, data_dir(o), o->config,
 					true };
 	const char *file = n_words > 1 ? words[1] : "podlane-bugreport.tar";
 	struct pl_err err = { 0 };
@@ -520,8 +550,7 @@ static int parse(int argc, char **argv, struct options *o, char **words,
 
 static int ctl_main(int argc, char **argv)
 {
-	struct options o = { .run_dir = PL_AGENT_RUN_DIR,
-			     .data_dir = PL_IPAM_DATA_DIR };
+	struct options o = { .run_dir = PL_AGENT_RUN_DIR };
 	char *words[WORDS_MAX];
 	struct pl_err err = { 0 };
 	bool help;

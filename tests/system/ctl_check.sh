@@ -67,6 +67,38 @@ rm "$T/ipam/net/10.88.1.9"
 in_ns "${NODE[1]}" sysctl -qw net.ipv4.ip_forward=0
 check no-forwarding found forwarding FAIL 'does not forward' sysctl
 in_ns "${NODE[1]}" sysctl -qw net.ipv4.ip_forward=1
+# An RDMA device whose link is down, as sysfs shows it; its memory is locked.
+mkdir -p "$T/sys/infiniband/mlx5_9/ports/1"
+echo '1: DOWN' >"$T/sys/infiniband/mlx5_9/ports/1/state"
+echo '3: Disabled' >"$T/sys/infiniband/mlx5_9/ports/1/phys_state"
+with_device() {
+	in_ns "${NODE[1]}" unshare -m --propagation private sh -c \
+		'mount --bind "$1" /sys/class && shift && exec "$@"' sh "$T/sys" \
+		"$O/daemonset/podlanectl" --run-dir "$T/n1/run" \
+		--config "$T/check.json" check --json >"$T/found.json"
+	jq -e --arg c "$1" --arg r "$2" --arg t "$3" 'any(.[]; .check == $c and
+		.result == $r and (.finding | contains($t)) and
+		($r == "ok" or .todo != ""))' "$T/found.json" ||
+		{ cat "$T/found.json"; return 1; }
+}
+if unshare -m --propagation private mount --bind "$T/sys" /sys/class 2>/dev/null; then
+	check rdma-link-down with_device rdma warn 'mlx5_9 port 1: state 1: DOWN, physical 3: Disabled'
+	prlimit --memlock=65536:65536 --pid "${AGENT[1]}"
+	check memlock with_device memlock warn 'may lock 65536 bytes'
+	echo '4: ACTIVE' >"$T/sys/infiniband/mlx5_9/ports/1/state"
+	check rdma-link-up with_device rdma ok 'mlx5_9 port 1 is up'
+else
+	skip rdma-and-memlock "this machine allows no mounts"
+fi
+# In installed mode the addresses are where the configuration says.
+mkdir -p "$T/ipam/net"
+printf 'cid9\r\neth0' >"$T/ipam/net/10.88.1.77"
+installed_ipam() {
+	"$O/daemonset/podlanectl" --config "$T/check.json" -o json ipam list |
+		jq -e '.[] | .address == "10.88.1.77" and .containerID == "cid9"'
+}
+check ipam-of-an-installed-node installed_ipam
+rm "$T/ipam/net/10.88.1.77"
 check wrong-config says 1 "must be a JSON object" ctl 1 check --config <(echo 1)
 
 # --- bugreport ---

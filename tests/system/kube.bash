@@ -5,6 +5,7 @@
 #   api JSON          one command to it (kube_server.py), prints the answer
 #   api_node N [ARG]  makes Node nodeN of node N; ARG: more members of the command
 #   kube_config N     agent.json of node N, by $T/kubeconfig
+#   CLIENT_CA=FILE    before api_start: certificates of this CA are let in, too
 #   asked WHAT FILTER a request of this kind was made; jq filter of the list
 API_ADDR=10.99.0.9
 API_PORT=6443
@@ -25,7 +26,8 @@ api_run() {
 	rm -f "$T/api.sock"
 	nsenter --net=/proc/"${NODE[9]}"/ns/net python3 \
 		tests/system/kube_server.py serve "$API_ADDR" "$API_PORT" \
-		"$T/api.sock" "$T/tls/crt" "$T/tls/key" 2>>"$T/api.log" &
+		"$T/api.sock" "$T/tls/crt" "$T/tls/key" ${CLIENT_CA:+"$CLIENT_CA"} \
+		2>>"$T/api.log" &
 	API=$!
 	PIDS+=("$API")
 	disown "$API"

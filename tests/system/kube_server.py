@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A stand-in for the Kubernetes API server, as far as an agent can see one.
 
-  kube_server.py serve ADDRESS PORT CONTROL [CERT KEY]
+  kube_server.py serve ADDRESS PORT CONTROL [CERT KEY [CLIENT-CA]]
   kube_server.py ctl CONTROL JSON     one command, prints the answer
 
 It serves nodes (list, watch, server-side apply), pods, services and
@@ -167,6 +167,12 @@ class Handler(BaseHTTPRequestHandler):
                     return f
         return None
 
+    def user(self):
+        """The common name of the client's certificate, if it has one."""
+        get = getattr(self.connection, "getpeercert", None)
+        subject = (get() or {}).get("subject", ()) if get else ()
+        return dict(a for rdn in subject for a in rdn).get("commonName", "")
+
     def handle_any(self):
         url = urllib.parse.urlsplit(self.path)
         q = {k: v[0] for k, v in urllib.parse.parse_qs(url.query).items()}
@@ -183,6 +189,7 @@ class Handler(BaseHTTPRequestHandler):
         with S.cond:
             S.requests.append({"method": self.command, "what": what,
                                "path": self.path, "auth": auth,
+                               "user": self.user(),
                                "type": self.headers.get("Content-Type"),
                                "agent": self.headers.get("User-Agent"),
                                "body": body.decode()})
@@ -190,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.hang_up()
                 return
         try:
-            if S.tokens is not None and \
+            if S.tokens is not None and not self.user() and \
                     auth not in ["Bearer " + t for t in S.tokens]:
                 raise Refusal(401, "Unauthorized", "Unauthorized")
             f = self.fault("continue") if "continue" in q else None
@@ -555,11 +562,14 @@ class Api(ThreadingHTTPServer):
             pass
 
 
-def serve(address, port, control, cert=None, key=None):
+def serve(address, port, control, cert=None, key=None, client_ca=None):
     api = Api((address, int(port)), Handler)
     if cert:
         api.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         api.tls.load_cert_chain(cert, key)
+        if client_ca:
+            api.tls.load_verify_locations(client_ca)
+            api.tls.verify_mode = ssl.CERT_OPTIONAL
     threading.Thread(target=api.serve_forever, daemon=True).start()
     ControlServer(control, Control).serve_forever()
 
