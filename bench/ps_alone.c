@@ -21,8 +21,8 @@ static int alone_step(void *state, uint32_t step, struct pl_err *err)
 
 	(void)err;
 	if (!w->job->o.raw)
-		ps_step_alone(&w->job->plan, w->job->o.rank, step, w->grads,
-			      w->params);
+		ps_pace_step_alone(w->job, w->job->o.rank, step, w->grads,
+				   w->params);
 	return 0;
 }
 

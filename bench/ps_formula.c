@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "common/util.h"
+#include "bench/ps_pace.h"
 
 /* Of n that are spread, how many are on a node (from 0). */
 static unsigned int spread_on(unsigned int n, unsigned int node)
@@ -45,13 +46,29 @@ double ps_formula_bytes(const struct ps_opts *o, const struct ps_case *c,
 	return PL_MAX(leaves(o, 0, once), leaves(o, 1, once)) * model;
 }
 
+/* Seconds of a step, given those of computing and of the whole model's way. */
+static double overlapped(const struct ps_model *m, double compute_s,
+			 double wire_s)
+{
+	double backward_s = compute_s * (1 - PS_FORWARD_SHARE), end_s = 0;
+	uint64_t left = 0;		/* elements up to this tensor */
+
+	for (uint32_t t = 0; t < m->n_tensors; t++) {
+		left += m->tensors[t];
+		end_s = PL_MAX(end_s, backward_s * ps_pace_share(m, t) +
+			       wire_s * (double)left / (double)m->elems);
+	}
+	return compute_s * PS_FORWARD_SHARE + end_s;
+}
+
 double ps_formula_images(const struct ps_opts *o, const struct ps_case *c,
 			 bool once, double bytes_per_s)
 {
 	unsigned int batch = ps_opts_batch(o, c->model);
 	double s = (double)ps_model_compute_ns(c->model, o->compute, batch) /
 		   1e9;
+	double wire_s = ps_formula_bytes(o, c, once) / bytes_per_s;
 
-	s += ps_formula_bytes(o, c, once) / bytes_per_s;
+	s = o->overlap ? overlapped(c->model, s, wire_s) : s + wire_s;
 	return s > 0 ? batch * o->workers / s : INFINITY;
 }

@@ -14,6 +14,10 @@
  * the servers on the other, and parameters of the servers on this side for the
  * workers on that one. With sums on each node, gradients cross once for a node,
  * and parameters are read by a node once.
+ *
+ * With --overlap the wire works while the GPU computes: a step ends no sooner
+ * than any tensor's gradient is there (ps_pace.h) and what comes after it has
+ * crossed the wire.
  */
 #ifndef BENCH_PS_FORMULA_H
 #define BENCH_PS_FORMULA_H

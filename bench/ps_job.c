@@ -28,6 +28,7 @@ int ps_job_init(struct ps_job *job, const struct ps_opts *o,
 	job->compute_ns = ps_model_compute_ns(m, o->compute, job->o.batch);
 	r = ps_plan_init(&job->plan, m, o->servers, PS_CHUNK_BYTES_DEFAULT,
 			 err);
+	job->plan.back_first = o->overlap;
 	return r;
 }
 
@@ -74,6 +75,7 @@ void ps_hello_make(const struct ps_job *job, uint32_t server,
 		.chunk_elems = job->plan.chunk_elems, .carries = 1,
 		.flags = (job->o.async ? PS_HELLO_ASYNC : 0) |
 			 (job->o.raw ? PS_HELLO_RAW : 0) |
+			 (job->o.overlap ? PS_HELLO_OVERLAP : 0) |
 			 job->o.strategies << PS_HELLO_STRATEGY,
 	};
 	snprintf(h->model, sizeof(h->model), "%s", job->plan.model->name);
@@ -96,8 +98,8 @@ int ps_hello_check(const struct ps_job *job, const struct ps_hello *h,
 	if (memcmp(&want, h, sizeof(want)))
 		return pl_err_set(err, EINVAL, "worker %u was started with "
 				  "another model, --steps, --workers, --servers, "
-				  "--variable-update, --async or --raw than "
-				  "rank %u", h->rank, job->o.rank);
+				  "--variable-update, --async, --raw or "
+				  "--overlap than rank %u", h->rank, job->o.rank);
 	if (seen[h->rank])
 		return pl_err_set(err, EEXIST, "there are two workers with "
 				  "--rank %u", h->rank);

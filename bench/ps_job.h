@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "bench/ps_congestion.h"
 #include "bench/ps_options.h"
+#include "bench/ps_pace.h"
 #include "bench/ps_plan.h"
 
 #define PS_PATH_BYTES 32
@@ -24,6 +25,7 @@ struct ps_job {
 	struct ps_plan plan;
 	uint32_t steps;			/* with those of the warm-up */
 	uint64_t compute_ns;
+	struct ps_pace *pace;		/* of a worker, who has it */
 	uint64_t model_bytes;
 };
 
@@ -78,6 +80,7 @@ void ps_floats_free(float *p, uint64_t elems);
 #define PS_HELLO_VERSION 2u
 #define PS_HELLO_ASYNC 0x1u
 #define PS_HELLO_RAW 0x2u
+#define PS_HELLO_OVERLAP 0x4u
 #define PS_HELLO_STRATEGY 8	/* so far up is the bit of enum ps_strategy */
 
 /* The first message of a worker to each server; same byte order only. */

@@ -209,16 +209,14 @@ void ps_params_init_all(const struct ps_plan *plan, float *params)
 		ps_params_init(plan, c, params + ps_plan_chunk(plan, c).first);
 }
 
-void ps_step_alone(const struct ps_plan *plan, uint32_t worker, uint32_t step,
-		   float *grads, float *params)
+void ps_chunk_alone(const struct ps_plan *plan, uint32_t c, uint32_t worker,
+		    uint32_t step, float *grads, float *params)
 {
-	for (uint32_t c = 0; c < plan->n_chunks; c++) {
-		struct ps_chunk k = ps_plan_chunk(plan, c);
-		const float *src = grads + k.first;
+	struct ps_chunk k = ps_plan_chunk(plan, c);
+	const float *src = grads + k.first;
 
-		ps_fill(plan, c, worker, step, grads + k.first);
-		ps_update(params + k.first, &src, 1, k.n);
-	}
+	ps_fill(plan, c, worker, step, grads + k.first);
+	ps_update(params + k.first, &src, 1, k.n);
 }
 
 /* By v: the sum of all gradients' integers at such a place of this piece. */

@@ -42,9 +42,9 @@ void ps_update(float *p, const float *const *src, uint32_t n_src, uint32_t n);
 void ps_params_init(const struct ps_plan *plan, uint32_t c, float *p);
 void ps_params_init_all(const struct ps_plan *plan, float *params);
 
-/* A step of a worker with nobody else: gradients, update, chunk by chunk. */
-void ps_step_alone(const struct ps_plan *plan, uint32_t worker, uint32_t step,
-		   float *grads, float *params);
+/* Chunk c of a worker with nobody else: gradients, update. Whole vectors. */
+void ps_chunk_alone(const struct ps_plan *plan, uint32_t c, uint32_t worker,
+		    uint32_t step, float *grads, float *params);
 
 /*
  * Compare chunk c with what the parameters must be after `steps` steps of

@@ -325,6 +325,8 @@ static const struct option_row rows[] = {
 	  "sleep for the time this GPU would take for a step (none)" },
 	{ "gpu", "k80|p100|v100", JOB, set_compute, 0, 0, 0,
 	  "the same as --compute" },
+	{ "overlap", NULL, JOB, set_flag, AT(overlap), 1, 0,
+	  "exchange each layer's gradient as soon as it is there" },
 	{ "sync", NULL, JOB, set_flag, AT(async), 0, 0,
 	  "a step waits for all workers (the default)" },
 	{ "async", NULL, JOB, set_flag, AT(async), 1, 0,
@@ -422,6 +424,9 @@ static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
 	if (o->async && o->strategies & ~(unsigned int)PS_SERVER)
 		return pl_err_set(err, EINVAL, "--async is for "
 				  "--variable-update parameter_server");
+	if (o->overlap && o->compute == PS_GPU_NONE)
+		return pl_err_set(err, EINVAL, "--overlap needs --gpu: without "
+				  "computing there is nothing to overlap with");
 	if (cmd & RUNS)
 		return check_compare(o, err);
 	if (cmd & RAWS)

@@ -58,6 +58,7 @@ struct ps_opts {
 	unsigned int steps, warmup, repeat;
 	enum ps_gpu compute;
 	bool async;
+	bool overlap;			/* exchange while computing */
 	bool raw;			/* neither fill nor sum */
 	enum ps_local_sum local_sum;
 

@@ -125,6 +125,7 @@ static int overlay_step(void *state, uint32_t step, struct pl_err *err)
 
 	for (c = 0; c < plan->n_chunks; c++) {
 		k = ps_plan_chunk(plan, c);
+		ps_pace_wait(w->job, c);
 		if (!w->job->o.raw)
 			ps_fill(plan, c, w->job->o.rank, step,
 				place(w, w->grads, &k));

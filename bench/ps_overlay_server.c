@@ -249,6 +249,9 @@ static void *transmit(void *arg)
 		n = PL_MIN(until - sent, (uint64_t)SEND_CHUNKS);
 		n = PL_MIN(n, (uint64_t)s->own_chunks - i);
 		first = own_chunk(s, i);
+		/* The short one, which has a gap behind it or nothing. */
+		if (first.n < s->job->plan.chunk_elems)
+			n = 1;
 		last = own_chunk(s, i + (uint32_t)n - 1);
 		r = ps_tcp_send(p->fd, params_of(s, &first),
 				(last.server_first + last.n -

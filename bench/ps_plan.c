@@ -42,7 +42,8 @@ void ps_plan_fini(struct ps_plan *plan)
 
 struct ps_chunk ps_plan_chunk(const struct ps_plan *plan, uint32_t c)
 {
-	struct ps_chunk k = { .first = (uint64_t)c * plan->chunk_elems };
+	uint32_t at = plan->back_first ? plan->n_chunks - 1 - c : c;
+	struct ps_chunk k = { .first = (uint64_t)at * plan->chunk_elems };
 
 	k.n = (uint32_t)PL_MIN((uint64_t)plan->chunk_elems,
 			       plan->elems - k.first);

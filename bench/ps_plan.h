@@ -3,13 +3,16 @@
  *
  * The tensors of a model lie one after the other in one vector of floats. A
  * chunk is a stretch of it, the unit that is filled, sent, summed and waited
- * for. All chunks but the last are equal, and chunk c belongs to server
+ * for. All chunks but that at the end of
+ * the vector are equal, and chunk c belongs to server
  * c % servers: every server gets the same bytes to within one chunk, and each
- * of them has work from the first chunk on.
+ * of them has work from the first chunk on. Chunks are numbered from the front
+ * of the model, or from its back, where gradients come first.
  */
 #ifndef BENCH_PS_PLAN_H
 #define BENCH_PS_PLAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +29,7 @@ struct ps_plan {
 	uint32_t chunk_elems;
 	uint32_t n_chunks;
 	uint32_t servers;
+	bool back_first;		/* false by init, set before use */
 	uint64_t *tensor_end;		/* of each tensor, in the vector */
 };
 

@@ -90,6 +90,7 @@ static int fill(struct worker *w, uint32_t step, uint32_t c,
 	uint32_t i;
 	int r;
 
+	ps_pace_wait(w->job, c);
 	for (i = 0; i < to->n_neighbours; i++) {
 		r = wait_region(w, to->neighbours[i], version, "gradients",
 				err);

@@ -11,6 +11,9 @@
  * has all of them. Each worker moves 2 (n - 1) / n of the model each way, the
  * least that any all-reduce can (Patarasu and Yuan, 2009).
  *
+ * Where gradients come one after the other (--overlap), some chunks at a time
+ * go around, a bucket; else all of them are one bucket.
+ *
  * What is received in one round is sent in the next, chunk by chunk: a second
  * thread sends, as far as `received` allows. The sums stand where the gradients
  * were, and each worker updates its own parameters with them.
@@ -30,6 +33,10 @@
 #include "bench/ps_link.h"
 #include "bench/ps_overlay.h"
 
+/* 8 MB, of which each part has 2 MB at least. */
+#define BUCKET_CHUNKS 16
+#define PART_CHUNKS 4
+
 struct ring {
 	const struct ps_job *job;
 	uint32_t n, rank;
@@ -48,6 +55,10 @@ struct ring {
 	bool stop;
 };
 
+struct bucket {
+	uint32_t first, n;		/* chunks */
+};
+
 /* --- parts and rounds ----------------------------------------------------- */
 
 uint32_t ps_ring_rounds(uint32_t workers)
@@ -64,10 +75,27 @@ uint32_t ps_ring_part(uint32_t workers, uint32_t rank, uint32_t round)
 	return (first + workers - turn) % workers;
 }
 
-uint32_t ps_ring_chunks(const struct ps_plan *plan, uint32_t workers,
-			uint32_t part)
+uint32_t ps_ring_chunks(uint32_t n_chunks, uint32_t workers, uint32_t part)
 {
-	return (plan->n_chunks + workers - 1 - part) / workers;
+	return (n_chunks + workers - 1 - part) / workers;
+}
+
+uint32_t ps_ring_bucket(const struct ps_plan *plan, uint32_t workers)
+{
+	uint32_t n = plan->back_first ? BUCKET_CHUNKS : plan->n_chunks;
+
+	n = (n + workers - 1) / workers * workers;
+	return plan->back_first ? PL_MAX(n, PART_CHUNKS * workers) : n;
+}
+
+/* The next bucket: its chunks from *first on; false: there is none. */
+static bool next_bucket(const struct ring *w, struct bucket *b)
+{
+	uint32_t all = w->job->plan.n_chunks;
+
+	b->first += b->n;
+	b->n = PL_MIN(ps_ring_bucket(&w->job->plan, w->n), all - b->first);
+	return b->n > 0;
 }
 
 /* What arrives in a round is what the worker before sends in it. */
@@ -128,6 +156,8 @@ static int send_chunk(struct ring *w, uint32_t step, uint32_t round,
 	struct pl_err err;
 	int rc;
 
+	if (round == 0)
+		ps_pace_wait(w->job, c);
 	if (round == 0 && !w->job->o.raw)
 		ps_fill(plan, c, w->job->o.rank, step, g);
 	rc = ps_link_send(&w->next, g, k.n * sizeof(float));
@@ -139,23 +169,38 @@ static int send_chunk(struct ring *w, uint32_t step, uint32_t round,
 	return 0;
 }
 
-static int send_step(struct ring *w, uint32_t step)
+/* before: chunks received before those to be sent, of earlier buckets. */
+static int send_bucket(struct ring *w, uint32_t step, const struct bucket *b,
+		       uint64_t before)
 {
-	uint64_t before = 0;	/* chunks received before those to be sent */
-
 	for (uint32_t r = 0; r < ps_ring_rounds(w->n); r++) {
 		uint32_t part = ps_ring_part(w->n, w->rank, r);
-		uint32_t n = ps_ring_chunks(&w->job->plan, w->n, part);
+		uint32_t n = ps_ring_chunks(b->n, w->n, part);
 
 		for (uint32_t i = 0; i < n; i++) {
 			if (r && !wait_received(w, before + i + 1))
 				return -ECANCELED;
-			if (send_chunk(w, step, r, i * w->n + part) < 0)
+			if (send_chunk(w, step, r, b->first + i * w->n +
+				       part) < 0)
 				return -ECANCELED;
 		}
 		before += r ? n : 0;
 	}
 	return 0;
+}
+
+static int send_step(struct ring *w, uint32_t step)
+{
+	struct bucket b = { .n = 0 };
+	uint64_t before = 0;
+	int rc = 0;
+
+	while (rc == 0 && next_bucket(w, &b)) {
+		rc = send_bucket(w, step, &b, before);
+		for (uint32_t r = 0; r < ps_ring_rounds(w->n); r++)
+			before += ps_ring_chunks(b.n, w->n, part_in(w, r));
+	}
+	return rc;
 }
 
 static void *send_main(void *arg)
@@ -192,6 +237,7 @@ static void take_chunk(struct ring *w, uint32_t step, uint32_t round,
 	if (w->job->o.raw)
 		return;
 	if (is_sum_round(w, round)) {
+		ps_pace_wait(w->job, c);
 		ps_fill_sum(plan, c, w->job->o.rank, step, &src, 1, g);
 		sum = g;
 	} else if (round + 1 < ps_ring_rounds(w->n)) {
@@ -225,21 +271,32 @@ static int receive_chunk(struct ring *w, uint32_t step, uint32_t round,
 	return rc;
 }
 
-static int receive_step(struct ring *w, uint32_t step, struct pl_err *err)
+static int receive_bucket(struct ring *w, uint32_t step,
+			  const struct bucket *b, struct pl_err *err)
 {
 	for (uint32_t r = 0; r < ps_ring_rounds(w->n); r++) {
 		uint32_t part = part_in(w, r);
-		uint32_t n = ps_ring_chunks(&w->job->plan, w->n, part);
+		uint32_t n = ps_ring_chunks(b->n, w->n, part);
 
 		for (uint32_t i = 0; i < n; i++) {
-			int rc = receive_chunk(w, step, r, i * w->n + part,
-					       err);
+			int rc = receive_chunk(w, step, r, b->first +
+					       i * w->n + part, err);
 
 			if (rc < 0)
 				return fail(w, err);
 		}
 	}
 	return 0;
+}
+
+static int receive_step(struct ring *w, uint32_t step, struct pl_err *err)
+{
+	struct bucket b = { .n = 0 };
+	int rc = 0;
+
+	while (rc == 0 && next_bucket(w, &b))
+		rc = receive_bucket(w, step, &b, err);
+	return rc;
 }
 
 static int ring_step(void *state, uint32_t step, struct pl_err *err)
@@ -249,8 +306,8 @@ static int ring_step(void *state, uint32_t step, struct pl_err *err)
 
 	if (w->n == 1) {
 		if (!w->job->o.raw)
-			ps_step_alone(&w->job->plan, w->rank, step, w->grads,
-				      w->params);
+			ps_pace_step_alone(w->job, w->rank, step, w->grads,
+					   w->params);
 		return 0;
 	}
 	pthread_mutex_lock(&w->lock);

@@ -79,6 +79,8 @@ static void job_args(struct args *a, const char *role, const struct ps_opts *o,
 		arg(a, "--batch=%u", o->batch);
 	if (o->raw)
 		arg(a, "--raw");
+	if (o->overlap)
+		arg(a, "--overlap");
 }
 
 static int start_role(struct ps_child *c, const struct args *a,

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/util.h"
 #include "bench/ps_job.h"
@@ -19,19 +18,6 @@
 #define SOLO_STEPS 3
 /* A process beside its big arrays: code, stacks, rings, socket buffers. */
 #define PROCESS_BYTES (24u << 20)
-
-static void solo_step(const struct ps_job *job, uint32_t step, float *grads,
-		      float *params)
-{
-	struct timespec t = {
-		.tv_sec = (time_t)(job->compute_ns / 1000000000u),
-		.tv_nsec = (long)(job->compute_ns % 1000000000u),
-	};
-
-	if (job->compute_ns)
-		nanosleep(&t, NULL);
-	ps_step_alone(&job->plan, 0, step, grads, params);
-}
 
 static int solo_steps(const struct ps_bench *b, const struct ps_job *job,
 		      double *seconds, struct pl_err *err)
@@ -45,7 +31,8 @@ static int solo_steps(const struct ps_bench *b, const struct ps_job *job,
 	for (uint32_t i = 0; i <= SOLO_STEPS && rc == 0; i++) {
 		uint64_t start = pl_now_ns();
 
-		solo_step(job, i, grads, params);
+		ps_pace_start(job, job->pace);
+		ps_pace_step_alone(job, 0, i, grads, params);
 		if (i > 0)
 			s[i - 1] = (double)(pl_now_ns() - start) / 1e9;
 		if (ps_watch_interrupted(&b->watch))
@@ -62,6 +49,7 @@ int ps_solo_step(const struct ps_bench *b, const struct ps_model *m,
 		 double *seconds, struct pl_err *err)
 {
 	struct ps_opts o = b->o;
+	struct ps_pace pace = { 0 };
 	struct ps_job job;
 	int rc;
 
@@ -69,6 +57,7 @@ int ps_solo_step(const struct ps_bench *b, const struct ps_model *m,
 	o.models[0] = m;
 	o.n_models = 1;
 	rc = ps_job_init(&job, &o, err);
+	job.pace = &pace;
 	if (rc == 0)
 		rc = solo_steps(b, &job, seconds, err);
 	ps_job_fini(&job);

@@ -6,24 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/util.h"
 #include "bench/ps_job.h"
 #include "bench/ps_kernels.h"
-
-/* What the GPU would do in this time is not our business: sleep. */
-static void compute(uint64_t ns)
-{
-	struct timespec t;
-	uint64_t until = pl_now_ns() + ns;
-
-	t.tv_sec = (time_t)(until / 1000000000u);
-	t.tv_nsec = (long)(until % 1000000000u);
-	while (ns && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL)
-	       == EINTR)
-		;
-}
 
 static int run_steps(const struct ps_job *job, const struct ps_worker_ops *ops,
 		     void *state, struct ps_report *r, struct pl_err *err)
@@ -38,7 +24,7 @@ static int run_steps(const struct ps_job *job, const struct ps_worker_ops *ops,
 			r->t_first_ns = before;
 			ops->bytes(state, &sent0, &received0);
 		}
-		compute(job->compute_ns);
+		ps_pace_start(job, job->pace);
 		rc = ops->step(state, s, err);
 		if (rc) {
 			pl_err_prefix(err, "step %u of %u", s + 1, job->steps);
@@ -114,6 +100,7 @@ int ps_worker_main(int argc, char **argv)
 {
 	struct ps_report r = { .checksum = 0 };
 	struct pl_err err = { .code = 0 };
+	struct ps_pace pace = { 0 };
 	struct ps_job job;
 	struct ps_opts o;
 	int rc;
@@ -128,6 +115,7 @@ int ps_worker_main(int argc, char **argv)
 	}
 	memset(&job, 0, sizeof(job));
 	rc = ps_job_init(&job, &o, &err);
+	job.pace = &pace;
 	r.step_ns = calloc(o.steps, sizeof(*r.step_ns));
 	if (!rc && !r.step_ns)
 		rc = pl_err_set(&err, ENOMEM, "no memory for %u step times",

@@ -44,6 +44,14 @@ check "are left out, by name" q gpu '[.left_out[]|.model+": "+.why]==
 	["googlenet: no published rate on a p100"]'
 check "the table says so" grep -q '^left out: googlenet' "$T/gpu.out"
 check "the others are there" q gpu '[.results[].model]==["resnet50"]'
+check "overlap, servers and rings of three" runs overlap --overlap --gpu k80 \
+	--batch 2 --model googlenet --workers 3 --steps 2 --warmup 1 \
+	--placement both,spread
+check "is verified" q overlap '[.results[].verified]|length==17 and all'
+check "takes as long as the computing" q overlap \
+	'[.results[].step_ms.p50>=15]|all'
+check "without computing there is nothing to overlap" fails 2 "needs --gpu" \
+	--overlap
 check "a folder for the CSV that is not there" fails 1 "--csv" \
 	--csv "$T/no/x.csv"
 check "nothing is left" nothing_left

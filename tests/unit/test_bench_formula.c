@@ -58,11 +58,35 @@ static void images(void **state)
 	assert_true(isinf(ps_formula_images(&o, &c, false, 1.25e9)));
 }
 
+/* What comes last can't be hidden, what comes first can. */
+static void overlap_hides_the_wire(void **state)
+{
+	static const uint32_t front[] = { 4000000, 1 }, back[] = { 1, 4000000 };
+	struct ps_model m = { .name = "m", .n_tensors = 2, .elems = 4000001,
+			      .rates[PS_GPU_K80] = { 1, 3, "" } };
+	struct ps_opts o = { .workers = 2, .overlap = true, .batch = 3,
+			     .compute = PS_GPU_K80 };
+	struct ps_case c = { &m, PS_SPREAD, PS_RING, PS_OVERLAY };
+
+	(void)state;
+	/* 1 s forward, 2 s backward, 1 s of the wire for all of it. */
+	m.tensors = front;
+	assert_true(fabs(ps_formula_images(&o, &c, false, 16000004) - 6 / 4.) <
+		    1e-5);
+	m.tensors = back;
+	assert_true(fabs(ps_formula_images(&o, &c, false, 16000004) - 6 / 3.) <
+		    1e-5);
+	o.overlap = false;
+	assert_true(fabs(ps_formula_images(&o, &c, false, 16000004) - 6 / 4.) <
+		    1e-5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_on_the_wire),
 		cmocka_unit_test(images),
+		cmocka_unit_test(overlap_hides_the_wire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,32 @@ static void chunks_cover_the_model(void **state)
 				      PS_CHUNK_BYTES_DEFAULT, NULL), -EINVAL);
 }
 
+/* From its back: the same chunks, and no two in one place of a share. */
+static void chunks_from_the_back(void **state)
+{
+	struct ps_plan plan;
+	struct ps_chunk k, front;
+	uint64_t end[3] = { 0 };
+	uint32_t c, s;
+
+	(void)state;
+	assert_int_equal(ps_plan_init(&plan, ps_model_find("resnet50"), 3,
+				      PS_CHUNK_BYTES_DEFAULT, NULL), 0);
+	for (c = 0; c < plan.n_chunks; c++) {
+		plan.back_first = false;
+		front = ps_plan_chunk(&plan, plan.n_chunks - 1 - c);
+		plan.back_first = true;
+		k = ps_plan_chunk(&plan, c);
+		assert_true(k.first == front.first && k.n == front.n);
+		assert_true(k.server == c % 3);
+		assert_true(k.server_first >= end[k.server]);
+		end[k.server] = k.server_first + k.n;
+	}
+	for (s = 0; s < 3; s++)
+		assert_true(ps_plan_server_elems(&plan, s) == end[s]);
+	ps_plan_fini(&plan);
+}
+
 static void tensors_are_found(void **state)
 {
 	struct state *s = *state;
@@ -252,6 +278,7 @@ int main(void)
 		TEST(tensors_are_found),
 		cmocka_unit_test(models_are_whole),
 		cmocka_unit_test(chunks_cover_the_model),
+		cmocka_unit_test(chunks_from_the_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

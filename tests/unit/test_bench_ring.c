@@ -71,8 +71,16 @@ static void parts_cover_the_model(void **state)
 		uint32_t all = 0;
 
 		for (uint32_t p = 0; p < n; p++)
-			all += ps_ring_chunks(&plan, n, p);
+			all += ps_ring_chunks(plan.n_chunks, n, p);
 		assert_int_equal(all, plan.n_chunks);
+	}
+	/* In buckets, too, the last one included. */
+	plan.back_first = true;
+	for (uint32_t n = 1; n <= 64; n++) {
+		uint32_t bucket = ps_ring_bucket(&plan, n);
+
+		assert_int_equal(bucket % n, 0);
+		assert_true(bucket >= 4 * n);
 	}
 	ps_plan_fini(&plan);
 }
