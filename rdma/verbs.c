@@ -282,12 +282,8 @@ static void verbs_peer_forget(struct pl_carrier_peer *base)
 static void reap(struct pl_verbs_carrier *c)
 {
 	struct pl_verbs_peer *p, *tmp;
-	struct pl_verbs_link *l, *ltmp;
 
-	LL_FOREACH_SAFE(c->dead_links, l, ltmp) {
-		LL_DELETE(c->dead_links, l);
-		free(l);
-	}
+	pl_verbs_links_reap(c, false);
 	LL_FOREACH_SAFE(c->forgotten, p, tmp) {
 		LL_DELETE(c->forgotten, p);
 		peer_free(p);

@@ -303,13 +303,24 @@ void pl_verbs_link_end(struct pl_verbs_peer *p);
  * peer is connected anew. May call back, and forget the peer.
  */
 void pl_verbs_link_fail(struct pl_verbs_peer *p, int reason, const char *what);
+/* All queue pairs are made, here. */
+void pl_verbs_link_made(struct pl_verbs_peer *p);
+/* What is in use is lost: all of the peer is connected anew. */
+void pl_verbs_link_lose(struct pl_verbs_peer *p, int reason);
+/* This node's name is lower than the peer's. */
+bool pl_verbs_is_lower(const struct pl_verbs_peer *p);
 void pl_verbs_link_timer_cb(evutil_socket_t fd, short what, void *arg);
 /* What the other side's carrier says. */
 void pl_verbs_link_heard(struct pl_verbs_peer *p, const void *data, size_t len);
 /* The device is there (again), or was lost. */
 void pl_verbs_link_device(struct pl_verbs_carrier *c, bool there);
-void pl_verbs_link_cm_cb(evutil_socket_t fd, short what, void *arg);
 struct pl_verbs_hdr pl_verbs_head(enum pl_verbs_type type, size_t len);
+
+/* --- verbs_cm.c: rdma_cm connects the queue pairs */
+
+/* To whom this offer is from. */
+void pl_verbs_cm_begin(struct pl_verbs_peer *p, const struct pl_verbs_offer *m);
+void pl_verbs_cm_cb(evutil_socket_t fd, short what, void *arg);
 
 /* --- verbs_qp.c: queue pairs and what belongs to them */
 
@@ -318,6 +329,8 @@ int pl_verbs_qps_open(struct pl_verbs_peer *p, unsigned int count,
 int pl_verbs_qp_open(struct pl_verbs_qp *q, struct rdma_cm_id *id,
 		     struct pl_err *err);
 void pl_verbs_qps_close(struct pl_verbs_peer *p);
+/* Free links that have ended, but for those whose ids have to wait. */
+void pl_verbs_links_reap(struct pl_verbs_carrier *c, bool all);
 int pl_verbs_recv_post(struct pl_verbs_link *l, unsigned int i);
 
 /* --- verbs_poll.c */

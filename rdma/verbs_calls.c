@@ -176,6 +176,14 @@ static int device_query(struct ibv_context *ctx, struct ibv_device_attr *out)
 	return plain(ibv_query_device(ctx, out));
 }
 
+static bool port_active(struct ibv_context *ctx, uint8_t num)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(ctx, num, &attr) != 0 ||
+	       attr.state == IBV_PORT_ACTIVE;
+}
+
 static const char *device_name(struct ibv_context *ctx)
 {
 	return ibv_get_device_name(ctx->device);
@@ -348,6 +356,7 @@ const struct pl_verbs_calls pl_verbs_real = {
 	.qp_create = qp_create,
 	.qp_destroy = qp_destroy,
 	.device_query = device_query,
+	.port_active = port_active,
 	.device_name = device_name,
 	.async_get = async_get,
 	.async_ack = async_ack,

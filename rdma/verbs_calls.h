@@ -9,6 +9,7 @@
 #ifndef RDMA_VERBS_CALLS_H
 #define RDMA_VERBS_CALLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
@@ -51,6 +52,8 @@ struct pl_verbs_calls {
 	size_t (*gids)(struct pl_rdma_gid *out, size_t max);
 	int (*device_query)(struct ibv_context *ctx,
 			    struct ibv_device_attr *out);
+	/* Or unknown. */
+	bool (*port_active)(struct ibv_context *ctx, uint8_t port);
 	const char *(*device_name)(struct ibv_context *ctx);
 	/* -EAGAIN: there is none; does not block. */
 	int (*async_get)(struct ibv_context *ctx, struct ibv_async_event *out);

@@ -140,7 +140,7 @@ static int parts_open(struct pl_verbs_carrier *c, struct pl_err *err)
 		return pl_err_set(err, -rc, "RDMA device %s can't be used: %s",
 				  c->v->device_name(c->ctx), strerror(-rc));
 	c->ev_cm = event_new(c->loop, c->cm->fd, EV_READ | EV_PERSIST,
-			     pl_verbs_link_cm_cb, c);
+			     pl_verbs_cm_cb, c);
 	c->ev_channel = event_new(c->loop, c->channel->fd,
 				  EV_READ | EV_PERSIST, pl_verbs_channel_cb, c);
 	c->ev_async = event_new(c->loop, c->ctx->async_fd,
@@ -183,6 +183,7 @@ void pl_verbs_dev_close(struct pl_verbs_carrier *c)
 			event_free(*ev[i]);
 		*ev[i] = NULL;
 	}
+	pl_verbs_links_reap(c, true);
 	if (c->channel)
 		c->v->channel_close(c->channel);
 	if (c->listen)

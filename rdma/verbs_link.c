@@ -84,7 +84,7 @@ static int say_offer(struct pl_verbs_peer *p)
 
 /* --- begin, end ---------------------------------------------------------- */
 
-static bool is_lower(const struct pl_verbs_peer *p)
+bool pl_verbs_is_lower(const struct pl_verbs_peer *p)
 {
 	return strcmp(p->c->node, p->base.node) < 0;
 }
@@ -98,7 +98,7 @@ static void retry_later(struct pl_verbs_peer *p)
 {
 	unsigned int shift = PL_MIN(p->fails ? p->fails - 1 : 0, 5u);
 
-	if (is_lower(p) && has_device(p) && p->tcp_up)
+	if (pl_verbs_is_lower(p) && has_device(p) && p->tcp_up)
 		pl_verbs_timer(p->ev_timer, PL_MIN(p->c->retry_ms << shift,
 						   PL_VERBS_RETRY_MAX_MS));
 }
@@ -113,7 +113,7 @@ static void offer(struct pl_verbs_peer *p)
 
 void pl_verbs_link_start(struct pl_verbs_peer *p)
 {
-	bool later = is_lower(p) ? p->fails && !p->proven : p->failed;
+	bool later = pl_verbs_is_lower(p) ? p->fails && !p->proven : p->failed;
 
 	p->proven = p->failed = false;
 	if (!has_device(p)) {
@@ -123,7 +123,7 @@ void pl_verbs_link_start(struct pl_verbs_peer *p)
 		say_fail(p, -EAGAIN);
 		retry_later(p);
 		pl_verbs_tell_up(p, false);
-	} else if (is_lower(p)) {
+	} else if (pl_verbs_is_lower(p)) {
 		offer(p);
 	} else {
 		/* The other one says what it does, or that it has no verbs. */
@@ -153,8 +153,7 @@ static void count_fail(struct pl_verbs_peer *p)
 	p->failed = true;
 }
 
-/* What is in use is lost: all of the peer is connected anew. */
-static void lose(struct pl_verbs_peer *p, int reason)
+void pl_verbs_link_lose(struct pl_verbs_peer *p, int reason)
 {
 	pl_verbs_link_end(p);
 	pl_tcp_set_end(pl_tcp_peer_of(p->tcp), reason);
@@ -180,7 +179,7 @@ static void give_up(struct pl_verbs_peer *p, int reason)
 static void none_there(struct pl_verbs_peer *p, int reason)
 {
 	if (p->in_use) {
-		lose(p, reason);
+		pl_verbs_link_lose(p, reason);
 		return;
 	}
 	give_up(p, reason);
@@ -201,7 +200,7 @@ void pl_verbs_link_fail(struct pl_verbs_peer *p, int reason, const char *what)
 	       in_use ? "lost" : "can't be used with", p->base.node, what,
 	       strerror(-reason));
 	if (in_use) {
-		lose(p, reason);
+		pl_verbs_link_lose(p, reason);
 		return;
 	}
 	say_fail(p, reason);
@@ -216,8 +215,9 @@ void pl_verbs_link_timer_cb(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (p->forgotten || !p->tcp_up)
 		return;
-	if (p->state == PL_VERBS_IDLE && (p->base.is_up || is_lower(p))) {
-		if (has_device(p) && is_lower(p))
+	if (p->state == PL_VERBS_IDLE &&
+	    (p->base.is_up || pl_verbs_is_lower(p))) {
+		if (has_device(p) && pl_verbs_is_lower(p))
 			offer(p);
 		return;
 	}
@@ -239,14 +239,14 @@ static void up(struct pl_verbs_peer *p)
 	}
 	/* Lanes use tcp: connect anew, and begin with queue pairs. */
 	p->proven = true;
-	if (is_lower(p)) {
+	if (pl_verbs_is_lower(p)) {
 		pl_info("carrier: verbs work with node=%s, lanes go over to "
 			"them", p->base.node);
-		lose(p, -ECONNRESET);
+		pl_verbs_link_lose(p, -ECONNRESET);
 	}
 }
 
-static void half(struct pl_verbs_peer *p)
+void pl_verbs_link_made(struct pl_verbs_peer *p)
 {
 	int rc = pl_verbs_keys_send(p);
 
@@ -262,27 +262,6 @@ static void half(struct pl_verbs_peer *p)
 
 /* --- what the other side says -------------------------------------------- */
 
-static void qps_begin(struct pl_verbs_peer *p, const struct pl_verbs_offer *m)
-{
-	struct pl_verbs_carrier *c = p->c;
-	struct pl_addr to = { .family = m->family == 6 ? AF_INET6 : AF_INET };
-	struct pl_err err;
-	int rc = 0;
-
-	memcpy(to.bytes, m->addr, m->family == 6 ? 16 : 4);
-	for (unsigned int i = 0; rc == 0 && i < p->link->count; i++) {
-		struct pl_verbs_qp *q = &p->link->qp[i];
-
-		rc = c->v->id_open(c->cm, q, &q->id);
-		if (rc == 0)
-			rc = pl_verbs_resolve(c, q->id, &to, m->port);
-		if (rc < 0)
-			pl_err_set(&err, -rc, "rdma_cm does not connect");
-	}
-	if (rc < 0)
-		pl_verbs_link_fail(p, rc, err.msg);
-}
-
 static void on_offer(struct pl_verbs_peer *p, const struct pl_verbs_offer *m)
 {
 	struct pl_err err;
@@ -293,7 +272,7 @@ static void on_offer(struct pl_verbs_peer *p, const struct pl_verbs_offer *m)
 		give_up(p, -ENODEV);
 		return;
 	}
-	if (p->in_use || (is_lower(p) && p->state != PL_VERBS_OFFERED))
+	if (p->in_use || (pl_verbs_is_lower(p) && p->state != PL_VERBS_OFFERED))
 		return;
 	pl_verbs_link_end(p);
 	memcpy(p->theirs, m->token, sizeof(p->theirs));
@@ -303,8 +282,8 @@ static void on_offer(struct pl_verbs_peer *p, const struct pl_verbs_offer *m)
 			       &err);
 	if (rc < 0)
 		pl_verbs_link_fail(p, rc, err.msg);
-	else if (is_lower(p))
-		qps_begin(p, m);
+	else if (pl_verbs_is_lower(p))
+		pl_verbs_cm_begin(p, m);
 	else if (say_offer(p) < 0)
 		pl_verbs_link_fail(p, -ENOBUFS, "no room for an offer");
 }
@@ -321,7 +300,7 @@ static void on_fail(struct pl_verbs_peer *p, const struct pl_verbs_fail *m)
 	int reason = m->code > 0 && m->code < 4096 ? -m->code : -EPROTO;
 
 	if (p->in_use) {
-		lose(p, reason);
+		pl_verbs_link_lose(p, reason);
 		return;
 	}
 	if (p->state != PL_VERBS_IDLE) {
@@ -334,7 +313,7 @@ static void on_fail(struct pl_verbs_peer *p, const struct pl_verbs_fail *m)
 
 static void on_ask(struct pl_verbs_peer *p)
 {
-	if (is_lower(p) && has_device(p) && p->state == PL_VERBS_IDLE)
+	if (pl_verbs_is_lower(p) && has_device(p) && p->state == PL_VERBS_IDLE)
 		offer(p);
 }
 
@@ -411,7 +390,7 @@ void pl_verbs_link_heard(struct pl_verbs_peer *p, const void *data, size_t len)
 	if (!wrong)
 		return;
 	pl_error("carrier: node=%s sent %s; closing", p->base.node, wrong);
-	lose(p, -EPROTO);
+	pl_verbs_link_lose(p, -EPROTO);
 }
 
 /* --- the device ---------------------------------------------------------- */
@@ -429,7 +408,7 @@ static void device_gone(struct pl_verbs_peer *p)
 	if (!p->tcp_up)
 		return;
 	if (in_use) {
-		lose(p, -ENODEV);
+		pl_verbs_link_lose(p, -ENODEV);
 		return;
 	}
 	say(p, PL_VERBS_NONE);
@@ -441,7 +420,7 @@ static void device_there(struct pl_verbs_peer *p)
 	p->fails = 0;
 	if (!p->tcp_up || p->state != PL_VERBS_IDLE)
 		return;
-	if (is_lower(p))
+	if (pl_verbs_is_lower(p))
 		offer(p);
 	else
 		say(p, PL_VERBS_ASK);
@@ -458,212 +437,5 @@ void pl_verbs_link_device(struct pl_verbs_carrier *c, bool there)
 			device_there(p);
 		else
 			device_gone(p);
-	}
-}
-
-/* --- rdma_cm ------------------------------------------------------------- */
-
-static struct rdma_conn_param conn_param(const struct pl_verbs_intro *intro)
-{
-	return (struct rdma_conn_param){
-		.private_data = intro,
-		.private_data_len = sizeof(*intro),
-		.retry_count = PL_VERBS_RETRIES,
-		.rnr_retry_count = PL_VERBS_RNR_RETRIES,
-	};
-}
-
-static struct pl_verbs_intro intro_of(const struct pl_verbs_qp *q)
-{
-	struct pl_verbs_intro m = {
-		.magic = PL_VERBS_MAGIC,
-		.version = PL_VERBS_VERSION,
-		.index = (uint8_t)q->index,
-		.count = (uint8_t)q->link->count,
-	};
-
-	memcpy(m.token, q->link->peer->theirs, sizeof(m.token));
-	return m;
-}
-
-/* Of two secrets, without telling by time how far they are alike. */
-static bool token_same(const uint8_t *a, const uint8_t *b)
-{
-	uint8_t diff = 0;
-
-	for (size_t i = 0; i < PL_VERBS_TOKEN; i++)
-		diff |= a[i] ^ b[i];
-	return diff == 0;
-}
-
-static bool intro_ok(const struct pl_verbs_intro *m,
-		     const struct pl_verbs_peer *p)
-{
-	return m->magic == PL_VERBS_MAGIC && m->version == PL_VERBS_VERSION &&
-	       p->link && m->count == p->link->count &&
-	       m->index < m->count && token_same(m->token, p->token);
-}
-
-/* The queue pair that somebody may make now, or NULL. */
-static struct pl_verbs_qp *qp_awaited(struct pl_verbs_carrier *c,
-				      const struct pl_verbs_intro *m)
-{
-	struct pl_verbs_peer *p;
-
-	DL_FOREACH(c->peers, p) {
-		if (p->state == PL_VERBS_MAKING && !is_lower(p) &&
-		    intro_ok(m, p) && !p->link->qp[m->index].id)
-			return &p->link->qp[m->index];
-	}
-	return NULL;
-}
-
-static void on_request(struct pl_verbs_carrier *c, struct rdma_cm_id *id,
-		       const struct pl_verbs_intro *m)
-{
-	struct pl_verbs_qp *q = qp_awaited(c, m);
-	struct pl_verbs_intro answer;
-	struct rdma_conn_param param;
-	struct pl_err err;
-	int rc;
-
-	if (!q) {
-		pl_warn("carrier: refused an RDMA connection: it has no token "
-			"that a node was given");
-		(void)c->v->reject(id);
-		c->v->id_close(id);
-		return;
-	}
-	rc = pl_verbs_qp_open(q, id, &err);
-	if (rc < 0) {
-		(void)c->v->reject(id);
-		c->v->id_close(id);
-		pl_verbs_link_fail(q->link->peer, rc, err.msg);
-		return;
-	}
-	id->context = q;
-	q->id = id;
-	answer = intro_of(q);
-	param = conn_param(&answer);
-	rc = c->v->accept(id, &param);
-	if (rc < 0)
-		pl_verbs_link_fail(q->link->peer, rc, "rdma_cm can't accept");
-}
-
-static int on_route(struct pl_verbs_qp *q, struct pl_err *err)
-{
-	const struct pl_verbs_calls *v = q->link->peer->c->v;
-	struct pl_verbs_intro m = intro_of(q);
-	struct rdma_conn_param param = conn_param(&m);
-	int rc = pl_verbs_qp_open(q, q->id, err);
-
-	if (rc < 0)
-		return rc;
-	rc = v->connect(q->id, &param);
-	return rc < 0 ? pl_err_set(err, -rc, "rdma_cm can't connect") : 0;
-}
-
-static int on_established(struct pl_verbs_qp *q,
-			  const struct pl_verbs_intro *m, struct pl_err *err)
-{
-	struct pl_verbs_peer *p = q->link->peer;
-
-	if (q->established)
-		return 0;
-	/* Who accepts has seen the other's token before. */
-	if (is_lower(p) && (!intro_ok(m, p) || m->index != q->index))
-		return pl_err_set(err, EACCES, "somebody else answered");
-	q->established = true;
-	if (++q->link->established == q->link->count)
-		half(p);
-	return 0;
-}
-
-/* What has happened, copied: an event is given back before it is acted on. */
-struct cm_event {
-	enum rdma_cm_event_type type;
-	struct rdma_cm_id *id;
-	int status;
-	struct pl_verbs_intro intro;	/* zeros: there is none */
-};
-
-static void qp_event(struct pl_verbs_qp *q, const struct cm_event *e)
-{
-	struct pl_verbs_peer *p = q->link->peer;
-	const struct pl_verbs_calls *v = p->c->v;
-	struct pl_err err;
-	int rc = 0;
-
-	switch (e->type) {
-	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		/* Older libraries know no such option; it is a wish. */
-		(void)v->ack_timeout(q->id, PL_VERBS_ACK_TIMEOUT);
-		rc = v->resolve_route(q->id, PL_VERBS_ATTEMPT_MS);
-		if (rc < 0)
-			pl_err_set(&err, -rc, "no route by RDMA");
-		break;
-	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		rc = on_route(q, &err);
-		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		rc = on_established(q, &e->intro, &err);
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		/* The other side has its reasons, and counts them. */
-		if (p->in_use)
-			lose(p, -ECONNRESET);
-		else if (p->state != PL_VERBS_UP)
-			rc = pl_err_set(&err, ECONNRESET, "disconnected");
-		break;
-	case RDMA_CM_EVENT_ADDR_ERROR:
-	case RDMA_CM_EVENT_ROUTE_ERROR:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_REJECTED:
-		rc = e->status < 0 && e->status > -4096 ? e->status :
-							  -EHOSTUNREACH;
-		if (e->type == RDMA_CM_EVENT_REJECTED)
-			rc = -ECONNREFUSED;
-		pl_err_set(&err, -rc, "rdma_cm: %s", rdma_event_str(e->type));
-		break;
-	default:
-		pl_debug("carrier: node=%s: rdma_cm: %s", p->base.node,
-			 rdma_event_str(e->type));
-	}
-	if (rc < 0)
-		pl_verbs_link_fail(p, rc, err.msg);
-}
-
-static void cm_event(struct pl_verbs_carrier *c, const struct cm_event *e)
-{
-	if (e->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		pl_verbs_dev_lost(c, "it was removed");
-	else if (e->type == RDMA_CM_EVENT_CONNECT_REQUEST)
-		on_request(c, e->id, &e->intro);
-	else if (e->id != c->listen && e->id->context)
-		qp_event(e->id->context, e);
-}
-
-void pl_verbs_link_cm_cb(evutil_socket_t fd, short what, void *arg)
-{
-	struct pl_verbs_carrier *c = arg;
-	struct rdma_cm_event *ev;
-
-	(void)fd;
-	(void)what;
-	/* An event may close the device, and with it the channel. */
-	while (c->cm && !c->lost && c->v->event_get(c->cm, &ev) == 0) {
-		struct cm_event e = { .type = ev->event,
-				      .id = ev->id,
-				      .status = ev->status };
-
-		if ((e.type == RDMA_CM_EVENT_CONNECT_REQUEST ||
-		     e.type == RDMA_CM_EVENT_ESTABLISHED) &&
-		    ev->param.conn.private_data &&
-		    ev->param.conn.private_data_len >= sizeof(e.intro))
-			memcpy(&e.intro, ev->param.conn.private_data,
-			       sizeof(e.intro));
-		c->v->event_ack(ev);
-		cm_event(c, &e);
 	}
 }

@@ -4,6 +4,11 @@
  * A link is made and ended as a whole: a completion queue, a receive queue with
  * its buffers, and the queue pairs. So completions of queue pairs that are gone
  * can't be found later.
+ *
+ * Only ids of rdma_cm may stay for a while. Closing one sends a message, and
+ * while a port is down rxe answers that with an error from which the queue pair
+ * of all such messages never recovers (Linux 6.1): no connection could be made
+ * any more. So ids wait, without queue pairs, until the port is active.
  */
 #include "rdma/verbs.h"
 
@@ -123,18 +128,48 @@ int pl_verbs_qp_open(struct pl_verbs_qp *q, struct rdma_cm_id *id,
 	return 0;
 }
 
+static bool id_may_close(const struct pl_verbs_carrier *c,
+			 const struct rdma_cm_id *id)
+{
+	return !id->verbs || !id->port_num ||
+	       c->v->port_active(id->verbs, id->port_num);
+}
+
+static void id_disconnect(const struct pl_verbs_carrier *c,
+			  struct pl_verbs_qp *q)
+{
+	if (q->established)
+		(void)c->v->disconnect(q->id);
+	q->established = false;
+}
+
+static void id_close(const struct pl_verbs_carrier *c, struct pl_verbs_qp *q)
+{
+	id_disconnect(c, q);
+	c->v->id_close(q->id);
+	q->id = NULL;
+}
+
+static void id_end(const struct pl_verbs_carrier *c, struct pl_verbs_qp *q)
+{
+	bool now = id_may_close(c, q->id);
+
+	if (now)
+		id_disconnect(c, q);
+	if (q->id->qp)
+		c->v->qp_destroy(q->id);
+	/* Its events mean nothing any more. */
+	q->id->context = NULL;
+	if (now)
+		id_close(c, q);
+}
+
 static void qp_close(struct pl_verbs_qp *q)
 {
 	const struct pl_verbs_calls *v = q->link->peer->c->v;
 
-	if (q->id) {
-		if (q->established)
-			(void)v->disconnect(q->id);
-		if (q->id->qp)
-			v->qp_destroy(q->id);
-		q->id->context = NULL;
-		v->id_close(q->id);
-	}
+	if (q->id)
+		id_end(q->link->peer->c, q);
 	/* Nothing reads from them any more. */
 	for (; q->completed < q->posted; q->completed++)
 		pl_verbs_mr_put(q->slots[q->completed % q->depth].mr);
@@ -158,6 +193,8 @@ int pl_verbs_qps_open(struct pl_verbs_peer *p, unsigned int count,
 	if (!l)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	p->link = l;
+	/* The port seems to be active: ids that wait can go. */
+	event_active(p->c->ev_reap, EV_TIMEOUT, 0);
 	l->peer = p;
 	l->count = count;
 	for (unsigned int i = 0; i < count; i++) {
@@ -201,4 +238,25 @@ void pl_verbs_qps_close(struct pl_verbs_peer *p)
 	free(l->recv);
 	LL_PREPEND(p->c->dead_links, l);
 	event_active(p->c->ev_reap, EV_TIMEOUT, 0);
+}
+
+void pl_verbs_links_reap(struct pl_verbs_carrier *c, bool all)
+{
+	struct pl_verbs_link *l, *tmp;
+
+	LL_FOREACH_SAFE(c->dead_links, l, tmp) {
+		bool waits = false;
+
+		for (unsigned int i = 0; i < l->count; i++) {
+			struct pl_verbs_qp *q = &l->qp[i];
+
+			if (q->id && (all || id_may_close(c, q->id)))
+				id_close(c, q);
+			waits |= q->id != NULL;
+		}
+		if (waits)
+			continue;
+		LL_DELETE(c->dead_links, l);
+		free(l);
+	}
 }

@@ -326,6 +326,36 @@ static void device_goes_and_comes(void **state)
 	}
 }
 
+static unsigned int ids(void)
+{
+	unsigned int n = 0;
+
+	for (const struct fake_id *i = fk.ids; i; i = i->next)
+		n++;
+	return n;
+}
+
+/* While it is down nobody uses rdma_cm; afterwards nothing is left over. */
+static void port_goes_and_comes(void **state)
+{
+	struct pair *p = *state;
+	struct stream s = { 0 };
+	unsigned int before;
+
+	faults_up(p, 9 * MB);
+	RUN_UNTIL(p->base, is_by_verbs(p));
+	before = ids();
+	for (uint64_t i = 1; i <= 4; i++) {
+		stream_to(p, &s, i * 2 * MB - MB);
+		fake_port_goes();
+		stream_to(p, &s, i * 2 * MB);
+		assert_string_equal(path(p), "tcp");
+		fk.port_down = false;
+		RUN_UNTIL(p->base, is_by_verbs(p));
+		RUN_UNTIL(p->base, ids() == before);
+	}
+}
+
 /* --- limits ---------------------------------- */
 
 /* What can't be registered there goes by tcp; other lanes do not notice. */
@@ -568,7 +598,8 @@ int main(void)
 		T(each_call_fails),
 		T(calls_fail_in_service),
 		T(completions_with_errors), T(device_goes_and_comes),
-		T(memlock_there), T(read_only_is_copied), T(nothing_inline),
+		T(port_goes_and_comes), T(memlock_there),
+		T(read_only_is_copied), T(nothing_inline),
 		T(out_of_queue_pairs), T(foreigner), T(writes_outside),
 		T(sends_of_a_wrong_form), T(lanes_come_and_go),
 	};

@@ -116,6 +116,13 @@ static inline int fake_query(struct ibv_context *ctx,
 	return fake_fails(FAKE_QUERY);
 }
 
+static inline bool fake_port_active(struct ibv_context *ctx, uint8_t port)
+{
+	(void)ctx;
+	assert_int_equal(port, 1);
+	return !fk.port_down;
+}
+
 static inline const char *fake_name(struct ibv_context *ctx)
 {
 	(void)ctx;
@@ -568,7 +575,8 @@ static const struct pl_verbs_calls fake_calls = {
 	.connect = fake_connect, .accept = fake_accept, .reject = fake_reject,
 	.disconnect = fake_disconnect,
 	.qp_create = fake_qp_create, .qp_destroy = fake_qp_destroy,
-	.device_query = fake_query, .device_name = fake_name,
+	.device_query = fake_query, .port_active = fake_port_active,
+	.device_name = fake_name,
 	.async_get = fake_async_get, .async_ack = fake_async_ack,
 	.device_abandon = fake_abandon,
 	.pd_alloc = fake_pd_alloc, .pd_free = fake_pd_free,
@@ -600,6 +608,14 @@ static inline void fake_remove(void)
 		fake_qp_error(q);
 	for (struct fake_id *i = fk.ids; i; i = i->next)
 		fake_event(i, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL, NULL, 0);
+}
+
+/* What is under way fails, and messages of rdma_cm do harm (see verbs_qp.c). */
+static inline void fake_port_goes(void)
+{
+	fk.port_down = true;
+	for (struct fake_qp *q = fk.qps; q; q = q->next)
+		fake_qp_error(q);
 }
 
 /* Nothing is under way. */

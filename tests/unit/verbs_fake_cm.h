@@ -105,6 +105,7 @@ static inline void fake_part(struct fake_id *i)
 {
 	struct fake_id *p = i->peer;
 
+	assert_false(p && fk.port_down && fk.there);
 	i->peer = NULL;
 	if (!p)
 		return;
@@ -167,6 +168,7 @@ static inline int fake_bind(struct rdma_cm_id *id, struct sockaddr *sa)
 		return -ENODEV;
 	((struct fake_id *)id)->port = ++fk.last_port;
 	id->verbs = &fk.ctx;
+	id->port_num = 1;
 	return 0;
 }
 
@@ -194,11 +196,16 @@ static inline int fake_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
 		return rc;
 	((struct fake_id *)id)->to =
 		ntohs(((struct sockaddr_in *)dst)->sin_port);
-	id->verbs = &fk.ctx;
 	there = fk.there || fk.others;
-	fake_event((struct fake_id *)id, there ?
-		   RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR,
-		   there ? 0 : -ENODEV, NULL, NULL, 0);
+	if (!there || fk.port_down) {
+		fake_event((struct fake_id *)id, RDMA_CM_EVENT_ADDR_ERROR,
+			   -ENODEV, NULL, NULL, 0);
+		return 0;
+	}
+	id->verbs = &fk.ctx;
+	id->port_num = 1;
+	fake_event((struct fake_id *)id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL,
+		   NULL, 0);
 	return 0;
 }
 
@@ -237,6 +244,7 @@ static inline int fake_connect(struct rdma_cm_id *id,
 	}
 	n = fake_id_new(l->id.channel, l->id.context);
 	n->id.verbs = &fk.ctx;
+	n->id.port_num = 1;
 	n->peer = i;
 	i->peer = n;
 	fake_event(n, RDMA_CM_EVENT_CONNECT_REQUEST, 0, l,

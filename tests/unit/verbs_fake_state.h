@@ -102,6 +102,7 @@ static struct fake {
 	struct ibv_device device;
 	bool there, backwards;
 	bool others;			/* fake1 is there, at 127.0.0.2 */
+	bool port_down;			/* no id may be closed */
 	const void *read_only;		/* memory that can't be registered */
 	uint16_t last_port;
 	uint32_t last_key, last_qp;
