@@ -324,8 +324,13 @@ static int put_cdi(struct state *s, struct pl_err *err)
 	w.len = strlen(text);
 	if (join(path, dir, "podlane.json", err) < 0)
 		return -ENAMETOOLONG;
-	if (pl_mkdirs(dir, 0755, err) < 0)
-		return -err->code;
+	/* Pods have their network without it. */
+	if (pl_mkdirs(dir, 0755, err) < 0) {
+		pl_warn("no CDI specification for the pods' library: %s (see "
+			"cni.cdiDir)", err->msg);
+		pl_err_clear(err);
+		return 0;
+	}
 	return put(s, &w, path, err);
 }
 

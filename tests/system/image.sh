@@ -98,6 +98,12 @@ init() {
 		box test -x /opt/cni/bin/podlane && box ls /var/lib/podlane/lib
 }
 check install init
+no_cdi() { says 0 "no CDI specification" run init0 DAC_OVERRIDE -- /usr/sbin/podlaned install; }
+check without-a-place-for-cdi no_cdi
+mkdir "$T/cdi"
+MOUNTS+=("$(mount_of /etc/cdi "$T/cdi")")
+cdi() { init && jq -e '.kind == "podlane.io/lib"' "$T/cdi/podlane.json"; }
+check cdi cdi
 agent_run() {
 	in_ctr "$1" SYS_ADMIN SYS_PTRACE NET_ADMIN DAC_OVERRIDE -- \
 		/usr/sbin/podlaned --node node1
@@ -179,6 +185,7 @@ for p in a b; do wire $p DEL; box ip netns del $p; done
 undone() {
 	run undo NET_ADMIN DAC_OVERRIDE -- /usr/sbin/podlaned uninstall &&
 		! box find /opt/cni/bin /etc/cni/net.d /var/lib/podlane /run/podlane | grep podlane. &&
+		[ ! -e "$T/cdi/podlane.json" ] &&
 		! host ip link show podlane0 && ! host ip link show podlane.1
 }
 check uninstall undone
