@@ -12,7 +12,7 @@ export TMPDIR=$T
 leftovers() {
 	local pid
 	ls -d "$T"/ps_throughput.* 2>/dev/null
-	for pid in $(pgrep -x 'ps_throughput|lane_perf|lp-.*|podlaned|podlane'); do
+	for pid in $(pgrep -x 'ps_throughput|lane_perf|lp-.*|pod_serve|sv-.*|podlaned|podlane'); do
 		grep -qzx "TMPDIR=$T" "/proc/$pid/environ" 2>/dev/null &&
 			tr '\0' ' ' <"/proc/$pid/cmdline" && echo
 	done
