@@ -34,6 +34,7 @@ BUILD_DEBS := gcc libc6-dev make pkg-config uthash-dev \
 RUN_DEBS := gnuplot-nox procps libnftables1 libopenblas0-serial
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc spin clang libclang-rt-dev python3 \
+	python3-jsonschema \
 	openssl ibverbs-utils rdmacm-utils \
 	xz-utils zstd
 # What tests/system/client_*.sh, deploy.sh, monitoring.sh and tests/vm execute,

@@ -72,7 +72,9 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 
 	memset(out, 0, sizeof(*out));
 	out->c = *c;
+	out->repeat = n;
 	out->images_per_s = MEDIAN(images_per_s);
+	out->images_min = out->images_max = runs->images_per_s;
 	out->step_p50_ms = MEDIAN(step_p50_ms);
 	out->step_p99_ms = MEDIAN(step_p99_ms);
 	out->grad_bytes_per_s = MEDIAN(grad_bytes_per_s);
@@ -94,8 +96,13 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 	out->local_sum = runs[n - 1].local_sum;
 	out->formula_share = formula_share(b, out);
 	out->verified = true;
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++) {
 		out->verified &= runs[i].verified;
+		out->images_min = PL_MIN(out->images_min,
+					 runs[i].images_per_s);
+		out->images_max = PL_MAX(out->images_max,
+					 runs[i].images_per_s);
+	}
 	snprintf(out->path, sizeof(out->path), "%s", runs[n - 1].path);
 }
 
@@ -148,10 +155,10 @@ static void add_machine(cJSON *doc, const struct ps_bench *b)
 	add_text(o, "carrier", m->carrier);
 }
 
-static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
+/* What was run, and how. */
+static void add_job(cJSON *o, const struct ps_bench *b,
+		    const struct ps_result *r)
 {
-	cJSON *o = cJSON_CreateObject(), *ms, *raw;
-
 	cJSON_AddStringToObject(o, "model", r->c.model->name);
 	cJSON_AddStringToObject(o, "placement",
 				ps_placement_name(r->c.placement));
@@ -161,7 +168,22 @@ static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 	add(o, "workers", b->o.workers);
 	add(o, "servers", r->c.strategy == PS_SERVER ? b->o.servers : 0);
 	add(o, "steps", b->o.steps);
+	add(o, "repeat", r->repeat);
+	cJSON_AddStringToObject(o, "gpu", ps_gpu_name(b->o.compute));
+	add(o, "batch", ps_opts_batch(&b->o, r->c.model));
+	cJSON_AddBoolToObject(o, "overlap", b->o.overlap);
+	add_limit(o, "link_bytes_per_s", (double)b->o.wire.bytes_per_s);
+}
+
+static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
+{
+	cJSON *o = cJSON_CreateObject(), *range, *ms, *raw;
+
+	add_job(o, b, r);
 	add(o, "images_per_s", r->images_per_s);
+	range = cJSON_AddObjectToObject(o, "images_per_s_range");
+	add(range, "min", r->images_min);
+	add(range, "max", r->images_max);
 	ms = cJSON_AddObjectToObject(o, "step_ms");
 	add(ms, "p50", r->step_p50_ms);
 	add(ms, "p99", r->step_p99_ms);

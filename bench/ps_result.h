@@ -14,7 +14,9 @@
 /* Medians over the repeats. NAN: not known in this comparison. */
 struct ps_result {
 	struct ps_case c;
+	unsigned int repeat;		/* runs that the medians are of */
 	double images_per_s;
+	double images_min, images_max;	/* of the runs */
 	double step_p50_ms, step_p99_ms;
 	double grad_bytes_per_s, bytes_per_s;
 	double cpu_s_per_gb;

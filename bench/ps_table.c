@@ -32,13 +32,16 @@ static const char *cell(char *buf, size_t size, const char *fmt, double v)
 
 static void row(const struct ps_result *r, FILE *out)
 {
-	char t[9][24], path[80];
+	char t[10][24], path[80];
+	double spread = r->repeat > 1 ? (r->images_max - r->images_min) /
+				       r->images_per_s : NAN;
 
 	snprintf(path, sizeof(path), "%s%s", r->path,
 		 r->local_sum ? " (local sum)" : "");
-	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s %8s  %s\n",
+	fprintf(out, "  %-9s %9s %6s %8s %8s %9s %8s %9s %10s %8s %8s  %s\n",
 		ps_result_transport(r),
 		cell(t[0], sizeof(t[0]), "1", r->images_per_s),
+		cell(t[9], sizeof(t[9]), "%", spread),
 		cell(t[1], sizeof(t[1]), "0", r->step_p50_ms),
 		cell(t[2], sizeof(t[2]), "0", r->step_p99_ms),
 		cell(t[3], sizeof(t[3]), "2", r->grad_bytes_per_s / 1e9),
@@ -55,8 +58,8 @@ static void head(const struct ps_result *r, FILE *out)
 		(double)r->c.model->elems * sizeof(float) / 1e6,
 		ps_placement_name(r->c.placement),
 		ps_strategy_name(r->c.strategy));
-	fprintf(out, "  %-9s %9s %8s %8s %9s %8s %9s %10s %8s %8s  %s\n",
-		"transport", "images/s", "step ms", "p99 ms", "grad GB/s",
+	fprintf(out, "  %-9s %9s %6s %8s %8s %9s %8s %9s %10s %8s %8s  %s\n",
+		"transport", "images/s", "spread", "step ms", "p99 ms", "grad GB/s",
 		"CPU s/GB", "speed-up", "efficiency", "roofline", "formula",
 		"path");
 }
@@ -127,6 +130,29 @@ static void roofline(const struct ps_opts *o, FILE *out)
 		"each turn", o->workers);
 }
 
+/* No GPU is used, and whose rate is taken. */
+static void computing(const struct ps_opts *o, FILE *out)
+{
+	for (unsigned int i = 0; i < o->n_models; i++) {
+		const struct ps_model *m = o->models[i];
+		const struct ps_gpu_rate *g = &m->rates[o->compute];
+
+		if (o->compute == PS_GPU_NONE || !g->batch)
+			continue;
+		fprintf(out, "computing   emulated: workers of %s sleep "
+			"%.0f ms for %u images, as one %s does %g a second\n"
+			"            (published with batch %u: %s)\n", m->name,
+			ps_opts_batch(o, m) * 1e3 / g->images_per_s,
+			ps_opts_batch(o, m), ps_gpu_name(o->compute),
+			g->images_per_s, g->batch, g->source);
+	}
+	if (o->overlap)
+		fprintf(out, "overlap     gradients travel while others are "
+			"computed: from the last layer on, evenly over\n"
+			"            the backward pass, two thirds of the "
+			"computing\n");
+}
+
 static void notes(const struct ps_bench *b, const struct ps_result *r,
 		  unsigned int n, FILE *out)
 {
@@ -145,8 +171,11 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 			   "nothing filled, summed or verified (--raw)");
 	fprintf(out, "machine     %s, %u cores, %s\n", b->machine.cpu,
 		b->machine.cores, b->machine.kernel);
+	computing(o, out);
 	tcp(&b->machine, out);
 	carrier(&b->machine, out);
+	fprintf(out, "spread      from the slowest to the fastest run, as a share "
+		"of the median\n");
 	fprintf(out, "CPU s/GB    busy time of the whole machine (/proc/stat) "
 		"per GB of gradients\n");
 	fprintf(out, "speed-up    gradient GB/s over the overlay's, median of "

@@ -52,6 +52,32 @@ check "takes as long as the computing" q overlap \
 	'[.results[].step_ms.p50>=15]|all'
 check "without computing there is nothing to overlap" fails 2 "needs --gpu" \
 	--overlap
+check "the table says what computing is" grep -q \
+	"^computing .*workers of googlenet sleep 16 ms.*k80" "$T/overlap.out"
+is_valid() {
+	python3 - docs/ps_throughput.schema.json "$T/$1.json" <<-EOF
+	import json, sys, jsonschema
+	schema, doc = (json.load(open(f)) for f in sys.argv[1:])
+	jsonschema.Draft201909Validator.check_schema(schema)
+	jsonschema.Draft201909Validator(schema).validate(doc)
+	EOF
+}
+for name in all gpu overlap; do
+	check "the schema describes the output: $name" is_valid $name
+done
+# A document that is wrong in one place.
+broken() {
+	jq "$1" "$T/all.json" >"$T/broken.json" && ! is_valid broken 2>"$T/why"
+}
+check "a wrong strategy is not of it" broken \
+	'.results[1].variable_update="pigeon"'
+check "nor is a result without its path" broken 'del(.results[0].path)'
+check "nor one with a field more" broken '.results[0].moon=1'
+check "runs of one case" runs two --model googlenet --repeat 2 --steps 1 \
+	--variable-update ring --transport podlane
+check "have a median within their range" q two '.results[0]|.repeat==2 and
+	.images_per_s_range.min<=.images_per_s and
+	.images_per_s<=.images_per_s_range.max'
 check "a folder for the CSV that is not there" fails 1 "--csv" \
 	--csv "$T/no/x.csv"
 check "nothing is left" nothing_left

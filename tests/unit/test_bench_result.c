@@ -188,6 +188,8 @@ static void medians_and_pairs(void **state)
 	}
 	ps_result_make(b, &c, p, o, 3, 0.05, &r);
 	NEAR(r.images_per_s, 1280);
+	assert_int_equal(r.repeat, 3);
+	assert_true(r.images_min <= 1280 && r.images_max >= 1280);
 	NEAR(r.speedup_vs_overlay, 5);
 	NEAR(r.scaling_efficiency, 1280 / (2 * 64 / 0.05));
 	/* The median share, not the share of the median. */
@@ -258,7 +260,9 @@ static void json_has_this_shape(void **state)
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
 		   "sysctl overlay_sockets carrier ");
 	check_keys(one, "model placement variable_update transport workers "
-		   "servers steps images_per_s step_ms gradient_bytes_per_s cpu_s_per_gb "
+		   "servers steps repeat gpu batch overlap link_bytes_per_s "
+		   "images_per_s images_per_s_range step_ms "
+		   "gradient_bytes_per_s cpu_s_per_gb "
 		   "speedup_vs_overlay scaling_efficiency roofline_share "
 		   "formula_share path local_sum verified memory_bytes_per_s raw_bytes_per_s "
 		   "raw_share ");
