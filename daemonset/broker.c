@@ -56,12 +56,16 @@ void pl_broker_client_gone(struct pl_broker *b, struct pl_client *c)
 	struct pl_region_opening *o;
 	struct pl_region_own *r;
 	struct pl_lane_end *e;
-	struct pl_service *s;
+	struct pl_service *s, *next;
 	struct pl_parked *p;
 
 	(void)b;
 	while ((p = LIST_FIRST(&c->parked)))
 		pl_parked_end(p);
+	for (s = LIST_FIRST(&c->services); s; s = next) {
+		next = LIST_NEXT(s, of_client);
+		pl_service_catch_up(s);
+	}
 	while ((s = LIST_FIRST(&c->services)))
 		pl_service_end(s);
 	while ((e = LIST_FIRST(&c->lane_ends)))

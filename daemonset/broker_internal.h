@@ -194,6 +194,12 @@ void pl_parked_end(struct pl_parked *p);
 const char *pl_broker_on_listen(struct pl_client *c, const void *msg, int *fds,
 				int n_fds);
 void pl_service_end(struct pl_service *s);
+/*
+ * Take the answers that have come, one for each lane that waits for one. A
+ * client says by another socket that it closes a lane, or that it is gone, and
+ * what it accepted before that is not to be overtaken. May end s.
+ */
+void pl_service_catch_up(struct pl_service *s);
 struct pl_service *pl_service_find(struct pl_pod *pod, const char *name);
 /* -ECONNREFUSED, or -EAGAIN. */
 int pl_service_missing(const struct pl_broker *b, const struct pl_pod *pod,

@@ -420,6 +420,20 @@ void pl_lane_end_close(struct pl_lane_end *end, bool died)
 		pl_lane_rec_free(l);
 }
 
+/* The lane that c closes; whether c has accepted it is known by then. */
+static struct pl_lane_rec *closing(struct pl_client *c, uint64_t id)
+{
+	struct pl_broker *b = c->pod->pods->broker;
+	struct pl_lane_rec *l;
+
+	HASH_FIND(hh, b->lanes, &id, sizeof(id), l);
+	if (!l || !l->svc || l->svc->client != c)
+		return l;
+	pl_service_catch_up(l->svc);
+	HASH_FIND(hh, b->lanes, &id, sizeof(id), l);
+	return l;
+}
+
 /* A lane that has ended already is no error: the ways may cross. */
 const char *pl_broker_on_lane_close(struct pl_client *c, const void *msg,
 				    int *fds, int n_fds)
@@ -430,7 +444,7 @@ const char *pl_broker_on_lane_close(struct pl_client *c, const void *msg,
 	(void)fds;
 	(void)n_fds;
 	memcpy(&m, msg, sizeof(m));
-	HASH_FIND(hh, c->pod->pods->broker->lanes, &m.id, sizeof(m.id), l);
+	l = closing(c, m.id);
 	for (int i = 0; l && i < PL_ENDS; i++) {
 		if (l->ends[i].client != c)
 			continue;

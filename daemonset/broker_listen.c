@@ -98,18 +98,17 @@ static const char *answer(struct pl_service *s, const void *msg, size_t len,
 	return "an answer of an unknown type on a listener";
 }
 
-static void on_answer(evutil_socket_t fd, short what, void *arg)
+/* 1: there was one, 0: there is none, -ECONNRESET: the listener has ended. */
+static int take_answer(struct pl_service *s)
 {
-	struct pl_service *s = arg;
 	char buf[PL_WIRE_MAX] __attribute__((aligned(8)));
 	int fds[PL_FDPASS_MAX], n_fds;
 	const char *wrong = NULL;
-	ssize_t n;
+	ssize_t n = pl_guard_recv(s->fd, buf, sizeof(buf), fds, PL_FDPASS_MAX,
+				  &n_fds);
 
-	(void)what;
-	n = pl_guard_recv(fd, buf, sizeof(buf), fds, PL_FDPASS_MAX, &n_fds);
 	if (n == -EAGAIN)
-		return;
+		return 0;
 	if (n > 0)
 		wrong = answer(s, buf, (size_t)n, fds, n_fds);
 	else if (n < 0 && n != -ECONNRESET)
@@ -120,8 +119,23 @@ static void on_answer(evutil_socket_t fd, short what, void *arg)
 	if (wrong)
 		pl_pod_complain(s->client->pod, "ended listener '%s': %s",
 				s->name, wrong);
-	if (wrong || n <= 0)
-		pl_service_end(s);
+	if (!wrong && n > 0)
+		return 1;
+	pl_service_end(s);
+	return -ECONNRESET;
+}
+
+static void on_answer(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	take_answer(arg);
+}
+
+void pl_service_catch_up(struct pl_service *s)
+{
+	for (unsigned int i = s->n_pending; i && take_answer(s) > 0; i--)
+		;
 }
 
 static int service_new(struct pl_client *c, const struct pl_msg_listen *m,

@@ -13,7 +13,7 @@
 
 #define FD_LANE 0		/* kinds of fuzz_fd */
 
-static void say(struct fuzz_agent *a, int sock, uint8_t type, void *msg,
+static void put(struct fuzz_agent *a, int sock, uint8_t type, void *msg,
 		int n_fds)
 {
 	const uint8_t kinds[PL_FDPASS_MAX] = { FD_LANE, FD_LANE };
@@ -24,6 +24,12 @@ static void say(struct fuzz_agent *a, int sock, uint8_t type, void *msg,
 	memcpy(msg, &h, sizeof(h));
 	assert_true(a->sock[sock] >= 0);
 	fuzz_sock_send(a, a->sock[sock], msg, len, kinds, n_fds);
+}
+
+static void say(struct fuzz_agent *a, int sock, uint8_t type, void *msg,
+		int n_fds)
+{
+	put(a, sock, type, msg, n_fds);
 	fuzz_loop(a);
 	for (int i = 0; i < SOCKS_MAX; i++)
 		fuzz_sock_drain(a, i);
@@ -37,15 +43,38 @@ static void client(struct fuzz_agent *a, int pod, int sock)
 	say(a, sock, PL_MSG_HELLO, &m, 0);
 }
 
-/* A lane that was offered is shown as if it had been accepted long ago. */
-static void shown_before_accepted(void **state)
+/* Sockets of an agent that has offered a lane of a pod to itself. */
+enum { LISTENING, CONNECTING, LISTENER };
+
+static void offer(struct fuzz_agent *a)
 {
-	static struct fuzz_agent a;
 	struct pl_msg_listen listen = { .service = "s" };
 	struct pl_msg_connect connect = { .ring_bytes = RING,
 					  .timeout_ms = 1000,
 					  .addr = "10.1.0.1",
 					  .service = "s" };
+
+	fuzz_agent_init(a);
+	a->fd_free = fuzz_fd_free();
+	fuzz_uid(connect.uid, 0);
+	client(a, 0, LISTENING);
+	client(a, 0, CONNECTING);
+	say(a, LISTENING, PL_MSG_LISTEN, &listen, 0);
+	say(a, CONNECTING, PL_MSG_CONNECT, &connect, 1);
+	assert_int_equal(a->pod[0].pod.usage.lanes, 2);
+}
+
+static void end(struct fuzz_agent *a)
+{
+	fuzz_agent_reset(a);
+	assert_null(a->broker->lanes);
+	fuzz_agent_fini(a);
+}
+
+/* A lane that was offered is shown as if it had been accepted long ago. */
+static void shown_before_accepted(void **state)
+{
+	static struct fuzz_agent a;
 	struct pl_msg_lane_resume show = { .ring_bytes = RING,
 					   .peer_ring_bytes = RING,
 					   .self = "10.1.0.1",
@@ -53,31 +82,101 @@ static void shown_before_accepted(void **state)
 					   .service = "s" };
 
 	(void)state;
-	fuzz_agent_init(&a);
-	a.fd_free = fuzz_fd_free();
-	fuzz_uid(connect.uid, 0);
+	offer(&a);
 	fuzz_uid(show.uid, 0);
-	client(&a, 0, 0);
-	client(&a, 0, 1);
-	say(&a, 0, PL_MSG_LISTEN, &listen, 0);
-	say(&a, 1, PL_MSG_CONNECT, &connect, 1);
-	assert_int_equal(a.pod[0].pod.usage.lanes, 2);
-	say(&a, 0, PL_MSG_LANE_SHOW, &show, 1);
+	say(&a, LISTENING, PL_MSG_LANE_SHOW, &show, 1);
 	assert_int_equal(HASH_COUNT(a.broker->lanes), 2);
-	/* The listener, which ends the lane that it was offered. */
-	pl_close_fd(&a.sock[2]);
+	/* It ends the lane that it was offered. */
+	pl_close_fd(&a.sock[LISTENER]);
 	fuzz_loop(&a);
 	assert_int_equal(HASH_COUNT(a.broker->lanes), 1);
 	assert_int_equal(a.pod[0].pod.usage.lanes, 1);
-	fuzz_agent_reset(&a);
-	assert_null(a.broker->lanes);
-	fuzz_agent_fini(&a);
+	end(&a);
+}
+
+/* What whoever connected is told next. */
+static uint16_t answer(struct fuzz_agent *a)
+{
+	char buf[PL_WIRE_MAX];
+	int fds[PL_FDPASS_MAX], n_fds;
+	struct pl_msg_hdr h;
+
+	fuzz_loop(a);
+	assert_true(pl_fdpass_recv(a->sock[CONNECTING], buf, sizeof(buf), fds,
+				   PL_FDPASS_MAX, &n_fds, MSG_DONTWAIT) >=
+		    (ssize_t)sizeof(h));
+	while (n_fds)
+		close(fds[--n_fds]);
+	memcpy(&h, buf, sizeof(h));
+	return h.type;
+}
+
+static void accept_last(struct fuzz_agent *a)
+{
+	struct pl_msg_accept m = { .id = a->broker->last_id,
+				   .ring_bytes = RING };
+
+	put(a, LISTENER, PL_MSG_ACCEPT, &m, 1);
+}
+
+/*
+ * A listener accepts and its client closes the lane, by two sockets: the agent
+ * gets to know of the second first.
+ */
+static void closed_before_accepted(void **state)
+{
+	static struct fuzz_agent a;
+	struct pl_msg_id m;
+
+	(void)state;
+	offer(&a);
+	m.id = a.broker->last_id;
+	put(&a, LISTENING, PL_MSG_LANE_CLOSE, &m, 0);
+	accept_last(&a);
+	assert_int_equal(answer(&a), PL_MSG_CONNECT_OK);
+	assert_int_equal(a.pod[0].pod.usage.lanes, 1);
+	end(&a);
+}
+
+/* The same with a client that is gone: its connection came second. */
+static void gone_before_accepted(void **state)
+{
+	static struct fuzz_agent a;
+	struct pl_client *c;
+
+	(void)state;
+	offer(&a);
+	accept_last(&a);
+	c = LIST_NEXT(LIST_FIRST(&a.pod[0].pod.clients), of_pod);
+	assert_non_null(LIST_FIRST(&c->services));
+	pl_client_destroy(c);
+	assert_int_equal(answer(&a), PL_MSG_CONNECT_OK);
+	assert_int_equal(a.pod[0].pod.usage.lanes, 1);
+	end(&a);
+}
+
+/* Who has not accepted a lane refuses it by closing it. */
+static void closed_unaccepted(void **state)
+{
+	static struct fuzz_agent a;
+	struct pl_msg_id m;
+
+	(void)state;
+	offer(&a);
+	m.id = a.broker->last_id;
+	put(&a, LISTENING, PL_MSG_LANE_CLOSE, &m, 0);
+	assert_int_equal(answer(&a), PL_MSG_ERROR);
+	assert_int_equal(a.pod[0].pod.usage.lanes, 0);
+	end(&a);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shown_before_accepted),
+		cmocka_unit_test(closed_before_accepted),
+		cmocka_unit_test(gone_before_accepted),
+		cmocka_unit_test(closed_unaccepted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
