@@ -135,6 +135,16 @@ static const char *lane_state(const struct pl_lane_rec *l)
 	return "half closed";
 }
 
+/* With a carrier that can do both, bytes may go another way than at first. */
+static const char *path_now(const struct pl_broker *b, const char *node,
+			    const char *first)
+{
+	const char *now = node[0] && b->remote ?
+				  pl_remote_path(b->remote, node) : NULL;
+
+	return now ? now : first;
+}
+
 cJSON *pl_list_lanes(const struct pl_broker *b)
 {
 	cJSON *list = cJSON_CreateArray();
@@ -151,7 +161,8 @@ cJSON *pl_list_lanes(const struct pl_broker *b)
 		add_pod(j, "fromPod", from);
 		add_pod(j, "toPod", to);
 		cJSON_AddStringToObject(j, "service", l->service);
-		cJSON_AddStringToObject(j, "path", l->path);
+		cJSON_AddStringToObject(j, "path",
+					path_now(b, l->node, l->path));
 		cJSON_AddStringToObject(j, "node", l->node);
 		cJSON_AddStringToObject(j, "state", lane_state(l));
 		add_end(j, from, "sentBytes", "sentMessages", "sentChecksum",
@@ -181,7 +192,8 @@ static cJSON *region_json(const struct pl_region_own *r)
 	return j;
 }
 
-static cJSON *opening_json(const struct pl_region_opening *o)
+static cJSON *opening_json(const struct pl_broker *b,
+			   const struct pl_region_opening *o)
 {
 	cJSON *j = cJSON_CreateObject();
 
@@ -189,7 +201,8 @@ static cJSON *opening_json(const struct pl_region_opening *o)
 	cJSON_AddStringToObject(j, "name", o->name);
 	add_addr(j, "owner", &o->owner);
 	cJSON_AddStringToObject(j, "node", o->node);
-	cJSON_AddStringToObject(j, "path", o->is_pending ? "opening" : o->path);
+	cJSON_AddStringToObject(j, "path", o->is_pending ? "opening" :
+				path_now(b, o->node, o->path));
 	/* What it has grown by is known in whole segments. */
 	add_num(j, "sizeBytes", o->end > pl_seg_round(o->size) ? o->end :
 								 o->size);
@@ -211,7 +224,7 @@ cJSON *pl_list_regions(const struct pl_broker *b)
 			cJSON_AddItemToArray(list, region_json(r));
 	for (o = b->openings; o; o = o->hh.next)
 		if (!o->region)
-			cJSON_AddItemToArray(list, opening_json(o));
+			cJSON_AddItemToArray(list, opening_json(b, o));
 	return list;
 }
 

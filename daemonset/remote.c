@@ -280,6 +280,14 @@ void pl_remote_carried(const struct pl_remote *r, struct pl_carry_sum *sum)
 			pl_carry_sum_add(sum, l->rep.base);
 }
 
+const char *pl_remote_path(const struct pl_remote *r, const char *node)
+{
+	struct pl_rnode *n;
+
+	HASH_FIND_STR(r->nodes, node, n);
+	return n && n->peer ? pl_carrier_path(n->peer) : NULL;
+}
+
 void pl_remote_nodes(struct pl_remote *r,
 		     void (*fn)(const struct pl_remote_node *n, void *arg),
 		     void *arg)

@@ -260,6 +260,13 @@ struct pl_remote_node {
 /* What was done for lanes, those that are gone included. */
 void pl_remote_carried(const struct pl_remote *r, struct pl_carry_sum *sum);
 
+/*
+ * How bytes go between this node and that one at present, "verbs" or "tcp+tls";
+ * while they are not connected, how they went. NULL: they never did. Valid
+ * until the loop turns.
+ */
+const char *pl_remote_path(const struct pl_remote *r, const char *node);
+
 /* Each node of the registry but our own. */
 void pl_remote_nodes(struct pl_remote *r,
 		     void (*fn)(const struct pl_remote_node *n, void *arg),

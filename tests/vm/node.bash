@@ -4,6 +4,7 @@
 #                     rxeN, an agent for node N of 1 and 2
 #   rdma_add N        the device, until its GID is there
 #   hw_sent N         packets that the device has sent
+#   lanes_by PATH     every lane to the other node is listed with that path
 #   by CARRIER        what podlanectl nodes says of the other node's carrier
 # What lib.sh has works on this node, with its N.
 . tests/system/resume.bash
@@ -19,6 +20,10 @@ node_here() {
 		agent_start "$1"
 }
 hw_sent() { cat "/sys/class/infiniband/rxe$1/ports/1/hw_counters/sent_pkts"; }
+lanes_by() {
+	ctl "$HERE" -o json lanes | jq -e --arg p "$1" \
+		'map(select(.node != "")) | length > 0 and all(.path == $p)'
+}
 by() {
 	ctl "$HERE" -o json nodes | jq -e --arg n "node$THERE" --arg c "$1" \
 		'.[] | select(.name == $n) | .carrier | startswith($c)'

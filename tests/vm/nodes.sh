@@ -15,11 +15,11 @@ cabled() {
 }
 # both NAME TEXT: on both nodes; $HERE is the one, $THERE the other
 both() {
-	vm_check 1 "$VIA $1 (node 1)" "$2"
-	vm_check 2 "$VIA $1 (node 2)" "$2"
+	vm_check 1 "$TYPE $1 (node 1)" "$2"
+	vm_check 2 "$TYPE $1 (node 2)" "$2"
 }
 # on N NAME TEXT: on that one
-on() { vm_check "$1" "$VIA $2" "$3"; }
+on() { vm_check "$1" "$TYPE $2" "$3"; }
 # Until then nobody saw an error, and everybody counts on, on both nodes.
 go_on() { both "$1: all goes on" 'moves $ALL && nothing_failed'; }
 
@@ -30,7 +30,7 @@ nodes() {
 	for n in 1 2; do
 		vm_start $n $(cabled $n) || return 1
 		vm_do $n "VIA=$VIA SLOWER=3
-			CARRIER='{\"type\":\"$VIA\",\"security\":\"none\",
+			CARRIER='{\"type\":\"$TYPE\",\"security\":\"none\",
 				\"peerTimeout\":5}'
 			. tests/system/lib.sh && . tests/vm/node.bash" || return 1
 	done
@@ -70,6 +70,16 @@ link_goes() {
 		ip link set eth0 up'
 	go_on "the link is up again"
 }
+# With a carrier that may use tcp, too: it does, and goes back to verbs.
+device_goes() {
+	on 1 "the RDMA device is removed" 'rdma link delete rxe1'
+	both "lanes go over to tcp" 'wait_for 30 lanes_by tcp || { show; false; }'
+	go_on "the RDMA device is away"
+	on 1 "the RDMA device is there again" 'rdma_add 1 eth0'
+	both "lanes go back to verbs" 'wait_for 30 lanes_by verbs ||
+		{ show; false; }'
+	go_on "the RDMA device is there again"
+}
 # What came on one node is what was published on the other.
 come() {
 	on 2 "told to stop" 'kill -USR1 "${CLIENT[own]}"
@@ -78,7 +88,7 @@ come() {
 	on 1 "every byte came once and in order" 'ends far'
 	vm_do 1 'wait_for 60 is_gone "${CLIENT[read_far]}"
 		sed -n "s/ok version //p" $T/read_far.out >/run/vm/versions'
-	check "$VIA every version came" cmp "$T/vm1/versions" "$T/vm2/versions"
+	check "$TYPE every version came" cmp "$T/vm1/versions" "$T/vm2/versions"
 	both "nobody saw anything else" nothing_failed
 	both "nothing is left" 'wait_for 10 eval \
 		"[ \$(ctl \$HERE -o json lanes | jq length) = 0 ]"'
@@ -93,15 +103,20 @@ power_fails() {
 		"[ \$(ctl 1 -o json lanes | jq length) = 0 ]"'
 	on 1 "the agent lives" 'ctl 1 status'
 }
-for VIA in ${CARRIERS:-tcp verbs}; do
+for TYPE in ${CARRIERS:-tcp verbs auto}; do
+	VIA=${TYPE/auto/verbs}
 	nodes || { FAILED=1; finish; }
 	begin
 	[ $VIA = tcp ] || by_rdma
-	agents_die
-	link_goes
+	if [ $TYPE = auto ]; then
+		device_goes
+	else
+		agents_die
+		link_goes
+	fi
 	[ $VIA = tcp ] || by_rdma
 	come
-	power_fails
+	[ $TYPE = auto ] && vm_stop 2 || power_fails
 	vm_stop 1
 done
 finish
