@@ -483,11 +483,36 @@ static int restore_reg(struct pl_pods *p, struct pl_reg *reg,
 	return rc;
 }
 
+/*
+ * DEL is the end of the plugin's record (plugin/record.h). Where that folder
+ * can't be seen, nothing is known of it.
+ */
+static bool was_deleted(const struct pl_reg *reg)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
+
+	if (!*reg->undo.plugin || !*reg->undo.link ||
+	    pl_format(dir, sizeof(dir), "%s/%s", reg->undo.state_dir,
+		      reg->network) < 0 ||
+	    pl_format(path, sizeof(path), "%s/%s:%s", dir, reg->container,
+		      reg->ifname) < 0)
+		return false;
+	return access(dir, X_OK) == 0 && access(path, F_OK) < 0 &&
+	       errno == ENOENT;
+}
+
 static void restore(struct pl_pods *p, struct pl_reg *reg)
 {
 	struct pl_err err;
-	int rc = restore_reg(p, reg, &err);
+	int rc;
 
+	if (was_deleted(reg)) {
+		pl_info("dropped reg=%s pod=%s/%s: its DEL came while no agent "
+			"ran", reg->key, reg->pod_ns, reg->pod_name);
+		pl_reg_record_remove(p, reg->key);
+		return;
+	}
+	rc = restore_reg(p, reg, &err);
 	if (rc == 0) {
 		pl_info("restored reg=%s pod=%s/%s", reg->key, reg->pod_ns,
 			reg->pod_name);
