@@ -37,10 +37,11 @@ TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	python3-jsonschema \
 	openssl ibverbs-utils rdmacm-utils \
 	xz-utils zstd
-# What tests/system/client_*.sh, deploy.sh, monitoring.sh and tests/vm execute,
-# and the package that brings it. Where it is there from elsewhere (docker.com's
-# containerd) it stays.
-ENGINES := busybox=busybox-static conmon=conmon containerd=containerd \
+# What tests/system/client_*.sh, deploy.sh, monitoring.sh, report.sh and tests/vm
+# execute, and the package that brings it. Where it is there from elsewhere
+# (docker.com's containerd) it stays.
+ENGINES := busybox=busybox-static chromium=chromium conmon=conmon \
+	containerd=containerd \
 	iptables=iptables kubectl=kubernetes-client podman=podman \
 	promtool=prometheus qemu-system-x86_64=qemu-system-x86 runc=runc yq=yq
 NEED_NOTHING := deps deps-run deps-check deps-engines quickstart check \
