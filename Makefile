@@ -45,7 +45,7 @@ ENGINES := busybox=busybox-static chromium=chromium conmon=conmon \
 	iptables=iptables kubectl=kubernetes-client podman=podman \
 	promtool=prometheus qemu-system-x86_64=qemu-system-x86 runc=runc yq=yq
 NEED_NOTHING := deps deps-run deps-check deps-engines quickstart check \
-	check-rdma clean \
+	check-asan check-tsan check-rdma clean \
 	help lint fuzz fuzz-build image-plugins
 
 ifneq ($(filter-out $(NEED_NOTHING),$(or $(MAKECMDGOALS),all)),)
@@ -118,6 +118,8 @@ UNIT := $(patsubst %.c,$(O)/%,$(filter-out $(NOT_BUILT),\
 	$(wildcard tests/unit/test_*.c)))
 TESTPROGS := $(patsubst %.c,$(O)/%,$(wildcard tests/system/*.c) \
 	$(if $(filter yes,$(HAVE_VERBS)),$(wildcard tests/vm/*.c)))
+NOT_VM := $(patsubst tests/%.c,%,$(wildcard tests/unit/test_*.c)) \
+	$(patsubst tests/%,%,$(filter-out %/lib.sh,$(wildcard tests/system/*.sh)))
 FUZZERS := $(patsubst %.c,$(O)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst %.c,$(O)/%,$(wildcard shm/examples/*.c))
 SONAME := libpodlane.so.1
@@ -264,6 +266,15 @@ ifneq ($(if $(TESTS),$(findstring fuzz,$(TESTS)),all),)
 endif
 	$(Q)O=$(O) tests/run $(TESTS)
 
+# With sanitizers, in folders of their own; without the VMs, which have no
+# libraries of sanitizers. Some tests need several times as long.
+check-asan: SAN_IS := address,undefined
+check-tsan: SAN_IS := thread
+check-asan check-tsan:
+	$(Q)SYSTEM_TIMEOUT=$${SYSTEM_TIMEOUT:-1800} $(MAKE) --no-print-directory \
+		check O=$(O)-$(patsubst check-%,%,$@) SAN=$(SAN_IS) \
+		TESTS='$(or $(TESTS),$(NOT_VM))'
+
 check-rdma:
 	$(Q)$(MAKE) --no-print-directory check \
 		TESTS='$(patsubst tests/%,%,$(wildcard tests/vm/*.sh))'
@@ -322,6 +333,9 @@ help:
 	@echo 'make quickstart   install what is missing, build, run the comparison'; \
 	echo 'make check        install what is missing, build, run all tests'; \
 	echo 'make check-rdma   only the tests in VMs with RDMA, which qemu emulates'; \
+	echo 'make check-asan   all tests but those, with the sanitizers of addresses'; \
+	echo '                  and undefined behaviour, in $$O-asan'; \
+	echo 'make check-tsan   the same with that of threads, in $$O-tsan'; \
 	echo 'make deps         install the Debian packages that all of it needs'; \
 	echo 'make              build into $$O (build); V=1 shows the commands'; \
 	echo 'make install      DESTDIR= PREFIX=/usr CNI_BIN=/opt/cni/bin'; \
@@ -333,5 +347,6 @@ help:
 	echo 'TESTS="unit/test_x system/y.sh"   only these, with check'
 
 .PHONY: all tests image image-root image-plugins fuzzers fuzz fuzz-build deps \
-	deps-run deps-check deps-engines quickstart check check-rdma lint \
+	deps-run deps-check deps-engines quickstart check check-asan check-tsan \
+	check-rdma lint \
 	install clean config help

@@ -151,6 +151,11 @@ static void apply_sync(struct peer *p, uint64_t chunk)
 		update(s, chunk);
 }
 
+/*
+ * Meanwhile these parameters may be on their way to another worker, who then
+ * gets some of this update: that is what asynchronous means. No thread but
+ * those with the lock writes them, and only the kernel reads them.
+ */
 static void apply_async(struct peer *p, uint64_t chunk)
 {
 	struct server *s = p->s;

@@ -154,11 +154,14 @@ struct pl_carrier_verbs {
 	const struct pl_verbs_calls *calls;	/* NULL: the libraries */
 };
 
+/* Of one pair of nodes; agents of both must mean the same by it. */
+#define PL_CARRIER_CONNECTIONS_MAX 8
+
 struct pl_carrier_config {
 	const char *node;		/* own name */
 	struct pl_addr listen_addr;	/* node address to listen on */
 	uint16_t port;			/* 0: any, see struct pl_carrier */
-	int connections;		/* per pair of nodes; 0: default */
+	int connections;		/* to a node, to 8; 0: default */
 	int dead_ms;			/* silent so long: down; 0: default */
 	/*
 	 * tcp: the congestion control of its connections. NULL or "auto": the

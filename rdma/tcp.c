@@ -258,10 +258,10 @@ static int tcp_create(const struct pl_carrier_config *cfg,
 		return pl_err_set(err, EINVAL, "node name \"%.80s\": use 1 to "
 				  "255 printable characters", cfg->node);
 	if (cfg->connections < 0 ||
-	    cfg->connections > (int)PL_TCP_CONNS_MAX)
+	    cfg->connections > PL_CARRIER_CONNECTIONS_MAX)
 		return pl_err_set(err, EINVAL, "%d connections per pair of "
-				  "nodes: 1 to %u are possible",
-				  cfg->connections, PL_TCP_CONNS_MAX);
+				  "nodes: 1 to %d are possible",
+				  cfg->connections, PL_CARRIER_CONNECTIONS_MAX);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return pl_err_set(err, ENOMEM, "out of memory");

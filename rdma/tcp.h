@@ -163,6 +163,9 @@ struct pl_tcp_conn {
 	struct pl_tcp_in in;
 };
 
+/* After so many silent ends in a row, something is not the same there. */
+#define PL_TCP_SILENT_ASKS 3
+
 enum pl_tcp_set {
 	PL_TCP_SET_NONE,
 	PL_TCP_SET_DIALING,
@@ -183,12 +186,13 @@ struct pl_tcp_peer {
 	char why[PL_TCP_WHY_BYTES];	/* it failed; "": as errno says */
 	struct event *ev_timer;
 	unsigned int attempts;
+	unsigned int silent;		/* ends without an answer, in a row */
 	uint64_t stale;
 
 	enum pl_tcp_set state;
 	uint64_t set, set_instance;
 	unsigned int count, ready;
-	struct pl_tcp_conn *conn[PL_TCP_CONNS_MAX];
+	struct pl_tcp_conn *conn[PL_CARRIER_CONNECTIONS_MAX];
 
 	struct pl_tcp_key *keys, *revoked;
 	unsigned int n_revoked, next_conn;

@@ -69,7 +69,7 @@ void pl_tcp_revoke(struct pl_carrier_peer *base, uint64_t key)
 	HASH_FIND(hh, p->keys, &key, sizeof(key), k);
 	if (!k || !k->map)
 		return;
-	for (unsigned int i = 0; i < PL_TCP_CONNS_MAX; i++) {
+	for (unsigned int i = 0; i < PL_CARRIER_CONNECTIONS_MAX; i++) {
 		struct pl_tcp_conn *c = p->conn[i];
 
 		if (c && c->in.key == k) {

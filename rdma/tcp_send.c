@@ -344,7 +344,7 @@ void pl_tcp_source_end(struct pl_carrier_peer *base, uint64_t source)
 	if (!s)
 		return;
 	HASH_DEL(p->sources, s);
-	for (unsigned int i = 0; i < PL_TCP_CONNS_MAX && rc == 0; i++) {
+	for (int i = 0; i < PL_CARRIER_CONNECTIONS_MAX && rc == 0; i++) {
 		if (p->conn[i])
 			rc = batch_keep(&p->conn[i]->out, source);
 	}

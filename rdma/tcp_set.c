@@ -41,7 +41,7 @@ static unsigned int retry_ms(const struct pl_tcp_peer *p)
 /* Back to NONE, without a word to the owner. */
 static void set_clear(struct pl_tcp_peer *p)
 {
-	for (unsigned int i = 0; i < PL_TCP_CONNS_MAX; i++) {
+	for (unsigned int i = 0; i < PL_CARRIER_CONNECTIONS_MAX; i++) {
 		if (p->conn[i])
 			pl_tcp_conn_close(p->conn[i]);
 		p->conn[i] = NULL;
@@ -84,6 +84,8 @@ void pl_tcp_set_end(struct pl_tcp_peer *p, int reason)
 	set_clear(p);
 	p->base.is_up = false;
 	p->base.reason = reason;
+	if (reason != -ECONNRESET || was_up)
+		p->silent = 0;
 	pl_tcp_send_drop(p, p->forgotten ? -ECANCELED : reason);
 	p->attempts = was_up && reason != -EPROTO ? 0 : p->attempts + 1;
 	if (p->wanted && !p->forgotten)
@@ -99,7 +101,7 @@ static void set_up(struct pl_tcp_peer *p)
 	p->base.reason = p->told_reason = 0;
 	p->why[0] = '\0';
 	p->base.instance = p->set_instance;
-	p->attempts = 0;
+	p->attempts = p->silent = 0;
 	p->stale = 0;
 	p->told = false;
 	for (unsigned int i = 0; i < p->count; i++) {
@@ -322,7 +324,7 @@ static bool hello_ok(const struct pl_tcp_hello *h)
 {
 	return h->magic == PL_TCP_MAGIC && h->version == PL_TCP_VERSION &&
 	       h->len == sizeof(*h) && h->set && h->instance && h->count &&
-	       h->count <= PL_TCP_CONNS_MAX && h->index < h->count &&
+	       h->count <= PL_CARRIER_CONNECTIONS_MAX && h->index < h->count &&
 	       !(h->flags & ~PL_TCP_AUTH_ONLY) &&
 	       pl_tcp_name_ok(h->node, sizeof(h->node)) &&
 	       pl_tcp_name_ok(h->to, sizeof(h->to));
@@ -492,11 +494,20 @@ static bool too_late(const struct pl_tcp_conn *c)
 				   PL_TCP_HANDSHAKE_MS * UINT64_C(1000000);
 }
 
+/*
+ * An agent that wants TLS ends a connection without an answer, and so does one
+ * that is about to stop: but that one doesn't do it again and again.
+ */
 static const char *silent_end(const struct pl_tcp_conn *c, ssize_t n)
 {
 	if (n != -ECONNRESET || c->tls || c->intro_have || !c->peer)
 		return "";
-	return "it closed the connection without an answer; is "
+	if (++c->peer->silent < PL_TCP_SILENT_ASKS)
+		return "it closed the connection without an answer";
+	/* News, though the reason is not. */
+	if (c->peer->silent == PL_TCP_SILENT_ASKS)
+		c->peer->told_reason = 0;
+	return "it closes connections without an answer, again and again; is "
 	       "carrier.security the same there?";
 }
 

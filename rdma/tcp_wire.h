@@ -17,7 +17,6 @@
 #define PL_TCP_MAGIC 0x43544c50u	/* "PLTC" */
 #define PL_TCP_VERSION 1u
 #define PL_TCP_NODE 256			/* a node's name with its NUL */
-#define PL_TCP_CONNS_MAX 8u
 
 #define PL_TCP_AUTH_ONLY 0x1u		/* frames are in plain text */
 

@@ -91,6 +91,9 @@ step() {
 }
 skip() { echo "skip $1: $2"; }
 sanitized() { grep -q -- -fsanitize "$O/flags"; }
+if sanitized 2>/dev/null; then
+	SLOWER=${SLOWER:-4}
+fi
 wait_for() {
 	local end=$((SECONDS + $1 * ${SLOWER:-1} + 1))
 	shift

@@ -156,10 +156,13 @@ check mapped-and-unnamed-rules eval 'rules | grep "192.0.2.1 . tcp . 8099" &&
 pl DEL "" c eth1
 
 # Every port that there is, by every protocol: three rules for each family.
+# Sanitizers make a list of so many too slow.
+last=65535
+sanitized && last=2047
 all_ports() {
 	local p
 	for p in tcp udp sctp; do
-		jq -cn --arg p $p '[range(1; 65536) | {hostPort: .,
+		jq -cn --arg p $p --argjson last $last '[range(1; $last + 1) | {hostPort: .,
 			containerPort: ., protocol: $p, hostIP: "192.0.2.3"}]'
 	done | jq -cs 'add' >"$T/all_ports"
 	printf '%s' "$NET" | jq -c --slurpfile m "$T/all_ports" \
@@ -170,7 +173,8 @@ all_ports() {
 		.prevResult = $r[0]' | cni 1 CHECK "$B" c eth1
 }
 check all-ports all_ports
-check all-ports-few-rules eval '[ "$(rules | grep -c "1-65535.*masq")" = 3 ]'
+check all-ports-few-rules eval \
+	'[ "$(rules | grep -c "1-$last.*masq")" = 3 ]'
 check all-ports-del pl DEL "" c eth1
 check all-ports-others-stay seen_as 192.0.2.2 "$OUTSIDE" tcp 192.0.2.1 8080
 

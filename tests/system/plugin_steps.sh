@@ -5,7 +5,7 @@
 . "$(dirname "$0")/plugin.bash"
 
 # A search for leaks is no use to a program that is traced, and fails it.
-export ASAN_OPTIONS=detect_leaks=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 one_node
 ns_add && A=$PID
 ns_add && B=$PID

@@ -54,7 +54,7 @@ struct talk {
 	_Atomic bool own_stop;
 	uint64_t sent, received, bytes;
 	bool is_new;			/* nothing came before the end */
-	char wrong[200];
+	char wrong[200], unsent[200];	/* the second: the sender's */
 };
 
 /* Of the whole program. */
@@ -113,7 +113,7 @@ static int send_all(struct talk *t, const void *p, size_t n)
 
 	if (rc == (ssize_t)n)
 		return 0;
-	snprintf(t->wrong, sizeof(t->wrong), "send: %s",
+	snprintf(t->unsent, sizeof(t->unsent), "send: %s",
 		 rc < 0 ? strerror((int)-rc) : "not all of it");
 	return -1;
 }
@@ -213,6 +213,8 @@ static void *talk_on(void *arg)
 	}
 	receive(t);
 	pthread_join(s, NULL);
+	if (t->unsent[0] && !t->wrong[0])
+		memcpy(t->wrong, t->unsent, sizeof(t->wrong));
 	pl_lane_close(t->lane);
 	return NULL;
 }

@@ -104,19 +104,14 @@ static int serve(const char *port)
 	return fail("poll");
 }
 
-static int ask(const char *proto, const char *addr, const char *port)
+static int ask_at(const struct addrinfo *ai)
 {
-	int type = strcmp(proto, "udp") ? SOCK_STREAM : SOCK_DGRAM;
-	struct addrinfo hints = { .ai_socktype = type,
-				  .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+	const int type = ai->ai_socktype;
 	struct timeval limit = { .tv_sec = 2 };
 	char buf[INET6_ADDRSTRLEN];
-	struct addrinfo *ai;
 	ssize_t n;
 	int fd;
 
-	if (getaddrinfo(addr, port, &hints, &ai))
-		return fail("address");
 	fd = socket(ai->ai_family, type | SOCK_CLOEXEC, 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
@@ -128,9 +123,24 @@ static int ask(const char *proto, const char *addr, const char *port)
 	if (n <= 0)
 		return fail("recv");
 	printf("%.*s\n", (int)n, buf);
-	freeaddrinfo(ai);
 	close(fd);
 	return 0;
+}
+
+static int ask(const char *proto, const char *addr, const char *port)
+{
+	const struct addrinfo hints = {
+		.ai_socktype = strcmp(proto, "udp") ? SOCK_STREAM : SOCK_DGRAM,
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+	};
+	struct addrinfo *ai;
+	int rc;
+
+	if (getaddrinfo(addr, port, &hints, &ai))
+		return fail("address");
+	rc = ask_at(ai);
+	freeaddrinfo(ai);
+	return rc;
 }
 
 static int stream(const char *addr, const char *port)

@@ -52,7 +52,7 @@ static void port_in_use(void **state)
 	assert_int_equal(pl_carrier_create(&pl_carrier_tcp, &cfg, &e.c, &err),
 			 -EADDRINUSE);
 	assert_non_null(strstr(err.msg, "127.0.0.1"));
-	cfg.connections = 99;
+	cfg.connections = PL_CARRIER_CONNECTIONS_MAX + 1;
 	assert_int_equal(pl_carrier_create(&pl_carrier_tcp, &cfg, &e.c, &err),
 			 -EINVAL);
 	cfg.node = "";

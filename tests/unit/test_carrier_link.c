@@ -277,6 +277,60 @@ static void wrong_name_is_refused(void **state)
 	assert_int_equal(p->b.ups, 0);
 }
 
+/* Whether somebody came, who is sent away without a word. */
+static bool came(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static bool written(int fd, const char *text)
+{
+	char buf[4096];
+	ssize_t n = pread(fd, buf, sizeof(buf) - 1, 0);
+
+	assert_true(n >= 0);
+	buf[n] = '\0';
+	return strstr(buf, text);
+}
+
+/* Once may be an agent that stops, again and again is none. */
+static void silence_asks_in_the_end(void **state)
+{
+	struct pair *p = *state;
+	struct sockaddr_in sa = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sa);
+	struct pl_addr a = loopback();
+	int old = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool early;
+
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(l, (struct sockaddr *)&sa, len), 0);
+	assert_int_equal(listen(l, 8), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&sa, &len), 0);
+	pl_log_init("test", PL_LOG_WARN);
+	assert_int_equal(dup2(log, STDERR_FILENO), STDERR_FILENO);
+	assert_non_null(pl_carrier_peer_get(p->a.c, "node-b", &a,
+					    ntohs(sa.sin_port)));
+	RUN_UNTIL(p->base, came(l));
+	RUN_UNTIL(p->base, came(l));
+	early = written(log, "without an answer\n") &&
+		!written(log, "carrier.security");
+	RUN_UNTIL(p->base, came(l));
+	RUN_UNTIL(p->base, written(log, "carrier.security the same there?\n"));
+	assert_int_equal(dup2(old, STDERR_FILENO), STDERR_FILENO);
+	assert_true(early);
+	assert_int_equal(p->a.reason, -ECONNRESET);
+	assert_int_equal(p->a.downs, 1);
+	close(old);
+	close(log);
+	close(l);
+}
+
 /* --- a hostile client ----------------------------------------------------- */
 
 static struct pl_tcp_hello hello_make(uint64_t instance, uint64_t set)
@@ -360,7 +414,7 @@ static void hello_is_checked(void **state)
 	bad[2].len--;
 	bad[3].set = 0;
 	bad[4].count = 0;
-	bad[5].count = PL_TCP_CONNS_MAX + 1;
+	bad[5].count = PL_CARRIER_CONNECTIONS_MAX + 1;
 	bad[6].index = 1;
 	memset(bad[7].node, 'x', sizeof(bad[7].node));
 	bad[8].node[0] = '\0';
@@ -597,7 +651,7 @@ int main(void)
 		T(wrong_name_is_refused), T(hello_is_checked),
 		T(silent_clients_are_bounded), T(frames_are_checked),
 		T(keys_are_of_one_peer), T(dribble), T(stale_set_makes_way),
-		T(out_of_descriptors),
+		T(out_of_descriptors), T(silence_asks_in_the_end),
 	};
 
 	return cmocka_run_group_tests_name("plain", links, NULL, NULL) +
