@@ -35,7 +35,7 @@ RUN_DEBS := gnuplot-nox procps libnftables1 libopenblas0-serial
 TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc spin clang libclang-rt-dev python3 \
 	python3-jsonschema \
-	openssl ibverbs-utils rdmacm-utils \
+	openssl ibverbs-utils rdmacm-utils valgrind \
 	xz-utils zstd
 # What tests/system/client_*.sh, deploy.sh, monitoring.sh, report.sh and tests/vm
 # execute, and the package that brings it. Where it is there from elsewhere

@@ -181,6 +181,7 @@ struct pl_carrier_stats {
 	/* verbs: of put_bytes, what went by RDMA; and what that took */
 	uint64_t rdma_bytes, rdma_copied_bytes;
 	uint64_t work_requests, doorbells, completions, polls, wakeups;
+	uint64_t wire_bytes;		/* in work requests: payload, SENDs */
 	uint64_t completion_errors;
 	uint64_t fallbacks;		/* from verbs to tcp */
 	unsigned int queue_pairs;	/* now, in use */

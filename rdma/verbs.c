@@ -489,6 +489,7 @@ static void verbs_stats(const struct pl_carrier_peer *base,
 	st->completions = v->completions;
 	st->polls = v->polls;
 	st->wakeups = v->wakeups;
+	st->wire_bytes = v->wire_bytes;
 	st->completion_errors = v->completion_errors;
 	st->fallbacks = v->fallbacks;
 	st->queue_pairs = p->in_use && p->link ? p->link->count : 0;

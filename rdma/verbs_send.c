@@ -66,6 +66,7 @@ static void wr_data(const struct pl_verbs_qp *q, struct chain *ch,
 {
 	struct ibv_send_wr *wr = &ch->wr[ch->n - 1];
 
+	q->link->peer->stats.wire_bytes += len;
 	if (len <= q->inline_max)
 		wr->send_flags |= IBV_SEND_INLINE;
 	*wr->sg_list = (struct ibv_sge){ .addr = (uintptr_t)data,
