@@ -36,7 +36,7 @@ TEST_DEBS := libcmocka-dev iproute2 iputils-ping nftables iperf3 jq util-linux \
 	containernetworking-plugins mandoc spin clang libclang-rt-dev python3 \
 	python3-jsonschema \
 	openssl ibverbs-utils rdmacm-utils valgrind \
-	xz-utils zstd
+	xz-utils zstd dataset-fashion-mnist
 # What tests/system/client_*.sh, deploy.sh, monitoring.sh, report.sh and tests/vm
 # execute, and the package that brings it. Where it is there from elsewhere
 # (docker.com's containerd) it stays.

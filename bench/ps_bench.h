@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "bench/ps_cluster.h"
+#include "bench/ps_job.h"
 #include "bench/ps_machine.h"
 #include "bench/ps_options.h"
 #include "bench/ps_progress.h"
@@ -21,6 +22,7 @@ struct ps_case {
 	enum ps_placement placement;
 	enum ps_strategy strategy;
 	enum ps_transport transport;
+	enum codec_kind compression;
 };
 
 /* A case that was not run, with all of its transports. */
@@ -62,8 +64,17 @@ struct ps_run {
 	char path[64];			/* of gradients and parameters */
 	bool local_sum, verified;
 	uint64_t checksum;		/* of the parameters at the end */
+	struct ps_epoch curve[PS_EPOCHS_MAX];	/* --train */
+	unsigned int n_curve;
+	double sent_bytes;		/* of a worker and step, mean */
 	struct ps_limits limits;	/* just before it */
 };
+
+/*
+ * Nodes, agents and the pods that b->o needs, and what the machine's TCP is
+ * then. ps_cluster_fini takes b->cluster down, also after a failure.
+ */
+int ps_bench_cluster(struct ps_bench *b, struct pl_err *err);
 
 /* Servers and workers in their pods, from start to end. */
 int ps_run_case(struct ps_bench *b, const struct ps_case *c,

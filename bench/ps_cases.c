@@ -25,6 +25,11 @@ unsigned int ps_cases_kinds(const struct ps_opts *o, enum ps_strategy s)
 	return s == PS_INDEPENDENT ? lowest : o->transports;
 }
 
+unsigned int ps_cases_codecs(const struct ps_opts *o, enum ps_strategy s)
+{
+	return s == PS_INDEPENDENT ? 1u << CODEC_NONE : o->compressions;
+}
+
 bool ps_cases_has(const struct ps_opts *o, enum ps_placement p,
 		  enum ps_strategy s)
 {
@@ -43,8 +48,12 @@ unsigned int ps_cases_weight(const struct ps_opts *o, const struct ps_case *c)
 	unsigned int runs = (unsigned int)__builtin_popcount(kinds);
 
 	/* The limits that are measured before each turn. */
-	return o->repeat * (PS_WEIGHT_BASE +
-			    runs * ps_cases_run_weight(c->model));
+	unsigned int codecs = ps_cases_codecs(o, c->strategy);
+	unsigned int turns = o->repeat *
+			     (unsigned int)__builtin_popcount(codecs);
+
+	return turns * (PS_WEIGHT_BASE +
+			runs * ps_cases_run_weight(c->model));
 }
 
 static unsigned int model_total(const struct ps_opts *o,

@@ -27,6 +27,9 @@ unsigned int ps_cases_kinds(const struct ps_opts *o, enum ps_strategy s);
 bool ps_cases_has(const struct ps_opts *o, enum ps_placement p,
 		  enum ps_strategy s);
 
+/* Without an exchange there is nothing to compress. Bits: 1 << codec_kind. */
+unsigned int ps_cases_codecs(const struct ps_opts *o, enum ps_strategy s);
+
 /* Of one run of a model; of all turns of a case; of a whole comparison. */
 unsigned int ps_cases_run_weight(const struct ps_model *m);
 unsigned int ps_cases_weight(const struct ps_opts *o, const struct ps_case *c);

@@ -30,7 +30,7 @@
 #define EXIT_USAGE 2
 #define EXIT_SIGNALLED 130
 #define CASES_MAX (PS_MODELS_MAX * PS_PLACEMENTS * PS_STRATEGIES * \
-		   PS_TRANSPORTS)
+		   PS_TRANSPORTS * CODEC_KINDS)
 
 struct results {
 	struct ps_result r[CASES_MAX];
@@ -136,7 +136,7 @@ static int add_all_pods(struct ps_bench *b, struct pl_err *err)
 	return rc;
 }
 
-static int make_cluster(struct ps_bench *b, struct pl_err *err)
+int ps_bench_cluster(struct ps_bench *b, struct pl_err *err)
 {
 	const struct ps_opts *o = &b->o;
 	int rc;
@@ -269,6 +269,20 @@ static int compare_case(struct ps_bench *b, struct ps_case *c, double solo_s,
 	return rc;
 }
 
+static int compare_codecs(struct ps_bench *b, struct ps_case *c, double solo_s,
+			  struct results *out, struct pl_err *err)
+{
+	unsigned int codecs = ps_cases_codecs(&b->o, c->strategy);
+	int rc = 0;
+
+	for (int k = 0; k < CODEC_KINDS && rc == 0; k++) {
+		c->compression = (enum codec_kind)k;
+		if (codecs & 1u << k)
+			rc = compare_case(b, c, solo_s, out, err);
+	}
+	return rc;
+}
+
 /* Once for a model, when there is a case to hold against it. */
 static int alone(struct ps_bench *b, const struct ps_model *m, double *solo_s,
 		 struct pl_err *err)
@@ -302,7 +316,7 @@ static int compare_model(struct ps_bench *b, const struct ps_model *m,
 		}
 		rc = alone(b, m, &solo_s, err);
 		if (rc == 0)
-			rc = compare_case(b, &c, solo_s, out, err);
+			rc = compare_codecs(b, &c, solo_s, out, err);
 	}
 	return rc;
 }
@@ -313,7 +327,7 @@ static int measure(struct ps_bench *b, struct results *out,
 	int rc;
 
 	ps_progress_say(&b->progress, "two nodes and their pods");
-	rc = make_cluster(b, err);
+	rc = ps_bench_cluster(b, err);
 	ps_progress_add(&b->progress, PS_WEIGHT_BASE);
 	for (unsigned int i = 0; i < b->o.n_models && rc == 0; i++)
 		rc = compare_model(b, b->o.models[i], out, err);
@@ -340,7 +354,7 @@ static int write_files(const struct ps_bench *b, const struct results *res,
 static int compare(struct ps_bench *b, bool is_matrix)
 {
 	struct pl_err err = { .code = 0 }, late = { .code = 0 };
-	struct results res = { .n = 0 };
+	static struct results res;
 	int rc, undo;
 
 	ps_progress_init(&b->progress, ps_cases_total(&b->o));

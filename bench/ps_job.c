@@ -76,6 +76,9 @@ void ps_hello_make(const struct ps_job *job, uint32_t server,
 		.flags = (job->o.async ? PS_HELLO_ASYNC : 0) |
 			 (job->o.raw ? PS_HELLO_RAW : 0) |
 			 (job->o.overlap ? PS_HELLO_OVERLAP : 0) |
+			 (job->o.train ? PS_HELLO_TRAIN : 0) |
+			 (uint32_t)ps_opts_compression(&job->o) <<
+				PS_HELLO_COMPRESSION |
 			 job->o.strategies << PS_HELLO_STRATEGY,
 	};
 	snprintf(h->model, sizeof(h->model), "%s", job->plan.model->name);
@@ -98,8 +101,9 @@ int ps_hello_check(const struct ps_job *job, const struct ps_hello *h,
 	if (memcmp(&want, h, sizeof(want)))
 		return pl_err_set(err, EINVAL, "worker %u was started with "
 				  "another model, --steps, --workers, --servers, "
-				  "--variable-update, --async, --raw or "
-				  "--overlap than rank %u", h->rank, job->o.rank);
+				  "--variable-update, --compression, --async, "
+				  "--raw or --overlap than rank %u", h->rank,
+				  job->o.rank);
 	if (seen[h->rank])
 		return pl_err_set(err, EEXIST, "there are two workers with "
 				  "--rank %u", h->rank);
@@ -125,12 +129,26 @@ int ps_welcome_check(const struct ps_welcome *w, struct pl_err *err)
 			  "the server refused: %.100s", w->text);
 }
 
+static void add_curve(cJSON *j, const struct ps_report *r)
+{
+	cJSON *list = cJSON_AddArrayToObject(j, "curve"), *o;
+
+	for (unsigned int i = 0; i < r->n_curve; i++) {
+		o = cJSON_CreateObject();
+		cJSON_AddNumberToObject(o, "seconds", r->curve[i].seconds);
+		cJSON_AddNumberToObject(o, "accuracy", r->curve[i].accuracy);
+		cJSON_AddItemToArray(list, o);
+	}
+}
+
 static void add_worker(cJSON *j, const struct ps_job *job,
 		       const struct ps_report *r)
 {
 	cJSON *steps = cJSON_AddArrayToObject(j, "step_ns");
 	unsigned int i;
 
+	if (r->n_curve)
+		add_curve(j, r);
 	cJSON_AddBoolToObject(j, "verified", r->verified);
 	cJSON_AddStringToObject(j, "path", r->path);
 	cJSON_AddStringToObject(j, "param_path", r->param_path);

@@ -36,6 +36,12 @@ struct ps_report {
 	char grad_paths[PS_WORKERS_MAX][PS_PATH_BYTES];	/* server */
 	unsigned int n_grad_paths;
 	bool local_sum, verified;
+	/* Training, worker 0: the test set after each epoch. */
+	struct ps_epoch {
+		double seconds;		/* since the data was first touched */
+		double accuracy;	/* 0 to 1 */
+	} curve[PS_EPOCHS_MAX];
+	unsigned int n_curve;
 	uint64_t *step_ns;		/* one per measured step */
 	uint64_t t_first_ns, t_last_ns;
 	uint64_t sent_bytes, received_bytes, ns;
@@ -65,8 +71,9 @@ struct ps_server_ops {
 };
 
 extern const struct ps_worker_ops ps_overlay_worker, ps_podlane_worker,
-	ps_ring_worker, ps_alone_worker;
-extern const struct ps_server_ops ps_overlay_server, ps_podlane_server;
+	ps_ring_worker, ps_alone_worker, ps_packed_worker;
+extern const struct ps_server_ops ps_overlay_server, ps_podlane_server,
+	ps_packed_server;
 
 int ps_job_init(struct ps_job *job, const struct ps_opts *o,
 		struct pl_err *err);
@@ -81,6 +88,8 @@ void ps_floats_free(float *p, uint64_t elems);
 #define PS_HELLO_ASYNC 0x1u
 #define PS_HELLO_RAW 0x2u
 #define PS_HELLO_OVERLAP 0x4u
+#define PS_HELLO_TRAIN 0x80u
+#define PS_HELLO_COMPRESSION 16	/* and the codec_kind */
 #define PS_HELLO_STRATEGY 8	/* so far up is the bit of enum ps_strategy */
 
 /* The first message of a worker to each server; same byte order only. */

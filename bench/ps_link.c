@@ -12,6 +12,7 @@
 
 /* Room for a few chunks, so that both ends go on meanwhile. */
 #define RING_CHUNKS 4
+#define RANK_ANY UINT32_MAX
 
 static bool is_lane(const struct ps_job *job)
 {
@@ -47,6 +48,13 @@ int ps_port_open(const struct ps_job *job, struct ps_port *port,
 	if (rc == 0)
 		rc = pl_listen(port->conn, name, &opts, &port->listener, err);
 	return rc;
+}
+
+int ps_port_dial(const struct ps_job *job, struct ps_port *port,
+		 struct pl_err *err)
+{
+	*port = (struct ps_port){ .job = job, .fd = -1 };
+	return is_lane(job) ? pl_open(&port->conn, err) : 0;
 }
 
 void ps_port_close(struct ps_port *port)
@@ -87,10 +95,10 @@ static void limit(struct ps_link *l, unsigned int seconds)
 		ps_tcp_timeout(l->fd, seconds);
 }
 
-static int take(struct ps_link *l, void *data, size_t len)
+int ps_link_recv(struct ps_link *link, void *data, size_t len)
 {
-	return l->lane ? ps_lane_read(l->lane, data, len) :
-			 ps_tcp_recv(l->fd, data, len);
+	return link->lane ? ps_lane_read(link->lane, data, len) :
+			    ps_tcp_recv(link->fd, data, len);
 }
 
 /* --- connecting ----------------------------------------------------------- */
@@ -106,7 +114,7 @@ static int greet(const struct ps_job *job, uint32_t rank, struct ps_link *l,
 	ps_hello_make(job, rank, &hello);
 	rc = ps_link_send(l, &hello, sizeof(hello));
 	if (rc == 0)
-		rc = take(l, &answer, sizeof(answer));
+		rc = ps_link_recv(l, &answer, sizeof(answer));
 	limit(l, 0);
 	return rc < 0 ? ps_link_error(l, rc, err) :
 			ps_welcome_check(&answer, err);
@@ -157,52 +165,72 @@ static int accept_one(struct ps_port *port, uint64_t deadline_ns,
 }
 
 /* 0: it is the one. Others are told why they are not. */
-static int welcome(const struct ps_job *job, uint32_t rank, struct ps_link *l,
-		   struct pl_err *err)
+static int welcome(const struct ps_job *job, bool *seen, uint32_t *rank,
+		   struct ps_link *l, struct pl_err *err)
 {
-	bool seen[PS_WORKERS_MAX] = { false };
 	struct ps_welcome answer;
 	struct ps_hello hello;
 	int rc, sent;
 
 	limit(l, 5);
-	rc = take(l, &hello, sizeof(hello));
+	rc = ps_link_recv(l, &hello, sizeof(hello));
 	if (rc < 0)
 		return ps_link_error(l, rc, err);
 	pl_err_clear(err);
 	rc = ps_hello_check(job, &hello, seen, err);
-	if (rc == 0 && hello.rank != rank)
+	if (rc == 0 && *rank != RANK_ANY && hello.rank != *rank)
 		rc = pl_err_set(err, EINVAL, "worker %u came where worker %u "
 				"was awaited: is --peers the same everywhere?",
-				hello.rank, rank);
+				hello.rank, *rank);
 	ps_welcome_make(err, &answer);
 	sent = ps_link_send(l, &answer, sizeof(answer));
 	limit(l, 0);
+	if (rc == 0)
+		*rank = hello.rank;
 	return rc < 0 || sent == 0 ? rc : ps_link_error(l, sent, err);
 }
 
-int ps_link_accept(struct ps_port *port, uint32_t rank, struct ps_link *link,
-		   struct pl_err *err)
+static int accept_fit(struct ps_port *port, bool *seen, uint32_t *rank,
+		      struct ps_link *link, struct pl_err *err)
 {
+	const uint32_t want = *rank;
+	char who[32];
 	uint64_t end = pl_now_ns() + port->job->o.timeout_s * 1000000000ull;
 	struct pl_err last = { .code = 0 };
 	int rc;
 
+	pl_format(who, sizeof(who), want == RANK_ANY ? "a worker" : "worker %u",
+		  want);
 	for (;;) {
 		*link = PS_LINK_NONE;
 		rc = accept_one(port, end, link, err);
 		if (rc < 0)
 			break;
-		rc = welcome(port->job, rank, link, &last);
+		rc = welcome(port->job, seen, rank, link, &last);
 		if (rc == 0)
 			return 0;
 		ps_link_close(link);
 	}
 	if (rc == -ETIMEDOUT)
-		pl_err_set(err, ETIMEDOUT, "worker %u did not come within "
-			   "%u s%s%s", rank, port->job->o.timeout_s,
+		pl_err_set(err, ETIMEDOUT, "%s did not come within %u s%s%s",
+			   who, port->job->o.timeout_s,
 			   last.code ? ": " : "", last.code ? last.msg : "");
 	return rc;
+}
+
+int ps_link_accept(struct ps_port *port, uint32_t rank, struct ps_link *link,
+		   struct pl_err *err)
+{
+	bool seen[PS_WORKERS_MAX] = { false };
+
+	return accept_fit(port, seen, &rank, link, err);
+}
+
+int ps_link_accept_any(struct ps_port *port, bool *seen, uint32_t *rank,
+		       struct ps_link *link, struct pl_err *err)
+{
+	*rank = RANK_ANY;
+	return accept_fit(port, seen, rank, link, err);
 }
 
 /* --- bytes ---------------------------------------------------------------- */

@@ -41,6 +41,10 @@ int ps_port_open(const struct ps_job *job, struct ps_port *port,
 		 struct pl_err *err);
 void ps_port_close(struct ps_port *port);
 
+/* For one who only connects: nobody finds it there. */
+int ps_port_dial(const struct ps_job *job, struct ps_port *port,
+		 struct pl_err *err);
+
 /*
  * To the worker of this rank at addr, tried again until the job's timeout while
  * it is not there. -EINVAL: it has another job.
@@ -51,10 +55,14 @@ int ps_link_connect(struct ps_port *port, const char *addr, uint32_t rank,
 /* From the worker of this rank; one that does not fit is refused. */
 int ps_link_accept(struct ps_port *port, uint32_t rank, struct ps_link *link,
 		   struct pl_err *err);
+/* From a worker that was not seen yet, whose rank is told. */
+int ps_link_accept_any(struct ps_port *port, bool *seen, uint32_t *rank,
+		       struct ps_link *link, struct pl_err *err);
 void ps_link_close(struct ps_link *link);
 
 /* All of it; -ECONNRESET: the other end has gone. */
 int ps_link_send(struct ps_link *link, const void *data, size_t len);
+int ps_link_recv(struct ps_link *link, void *data, size_t len);
 
 /*
  * The next len bytes (at most a chunk), where they are: valid until consume,

@@ -179,6 +179,15 @@ static const uint32_t bert_large[] = {
 	BERT_AFTER(1024),
 };
 
+/* Of bench/net.h: what --train can learn. */
+static const uint32_t mlp[] = {
+	200704, 256, 32768, 128, 1280, 10,
+};
+
+static const uint32_t conv[] = {
+	200, 8, 3200, 16, 7840, 10,
+};
+
 #define TF "www.tensorflow.org/performance/benchmarks, May 2017"
 #define LAMBDA "lambdal/lambda-tensorflow-benchmark, " \
 	"syn-replicated-fp32-1gpus"
@@ -217,6 +226,8 @@ static const struct ps_model models[] = {
 	      [PS_GPU_V100] = { 249.19, 192, LAMBDA }),
 	MODEL(bert_base, 110106428),
 	MODEL(bert_large, 336226108),
+	MODEL(mlp, 235146),
+	MODEL(conv, 11274),
 };
 
 _Static_assert(PL_ARRAY_SIZE(models) == PS_MODELS_MAX, "PS_MODELS_MAX");

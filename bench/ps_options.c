@@ -5,7 +5,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/util.h"
@@ -19,6 +21,9 @@
 #define RUNS (PS_CMD_COMPARE | PS_CMD_MATRIX)
 #define JOB (RUNS | ROLES)
 #define PODS (ROLES | RAWS)
+/* Those that make a cluster and run jobs on it. */
+#define CLUSTER (RUNS | PS_CMD_TRAIN)
+#define JOBS (JOB | PS_CMD_TRAIN)
 
 struct option_row {
 	const char *name;
@@ -283,6 +288,77 @@ static int set_compute(struct ps_opts *o, const struct option_row *row,
 	return r;
 }
 
+static int set_compression(struct ps_opts *o, const struct option_row *row,
+			   const char *value, struct pl_err *err)
+{
+	char name[PS_ADDR_BYTES];
+	int kind;
+
+	for (o->compressions = 0; ; value++) {
+		value = next_part(value, name, sizeof(name), row, err);
+		if (!value)
+			return -EINVAL;
+		kind = codec_find(name);
+		if (kind < 0)
+			return pl_err_set(err, EINVAL, "--%s: unknown value "
+					  "'%s', give %s", row->name, name,
+					  row->arg);
+		o->compressions |= 1u << kind;
+		if (!*value)
+			return 0;
+	}
+}
+
+static int set_batches(struct ps_opts *o, const struct option_row *row,
+		       const char *value, struct pl_err *err)
+{
+	char text[PS_ADDR_BYTES];
+	uint64_t n;
+
+	for (o->n_batches = 0; ; value++) {
+		value = next_part(value, text, sizeof(text), row, err);
+		if (!value)
+			return -EINVAL;
+		if (o->n_batches == PS_BATCHES_MAX ||
+		    pl_parse_u64(text, row->min, row->max, &n))
+			return pl_err_set(err, EINVAL, "--%s: give up to %u "
+					  "numbers from %llu to %llu",
+					  row->name, PS_BATCHES_MAX,
+					  (unsigned long long)row->min,
+					  (unsigned long long)row->max);
+		o->batches[o->n_batches++] = (unsigned int)n;
+		if (!*value)
+			return 0;
+	}
+}
+
+/* A decimal number of row->max at most, kept in millionths. */
+static int set_ppm(struct ps_opts *o, const struct option_row *row,
+		   const char *value, struct pl_err *err)
+{
+	char *end;
+	double v = strtod(value, &end);
+	double most = (double)row->max;
+
+	if (end == value || *end || !(v >= 0 && v <= most))
+		return pl_err_set(err, EINVAL, "--%s %s: give a number from 0 "
+				  "to %.0f", row->name, value, most);
+	/* Per cent are given as such. */
+	*(unsigned int *)field(o, row) =
+		(unsigned int)lround(v * (row->max == 100 ? 1e4 : 1e6));
+	return 0;
+}
+
+static int set_sparsity(struct ps_opts *o, const struct option_row *row,
+			const char *value, struct pl_err *err)
+{
+	int rc = set_ppm(o, row, value, err);
+
+	if (rc == 0)
+		o->keep_ppm = 1000000 - o->keep_ppm;
+	return rc;
+}
+
 static int set_fd(struct ps_opts *o, const struct option_row *row,
 		  const char *value, struct pl_err *err)
 {
@@ -298,18 +374,18 @@ static int set_fd(struct ps_opts *o, const struct option_row *row,
 #define AT(f) offsetof(struct ps_opts, f)
 
 static const struct option_row rows[] = {
-	{ "placement", "same-node|cross-node|both|spread", RUNS,
+	{ "placement", "same-node|cross-node|both|spread", CLUSTER,
 	  set_placement, 0, 0, 0, "where servers and workers are (both)" },
-	{ "transport", "overlay|podlane|host", JOB, set_transport, 0, 0, 0,
+	{ "transport", "overlay|podlane|host", JOBS, set_transport, 0, 0, 0,
 	  "how they talk; compare takes a list (overlay,podlane)" },
-	{ "variable-update", "parameter_server|ring|independent", JOB,
+	{ "variable-update", "parameter_server|ring|independent", JOBS,
 	  set_strategy, 0, 0, 0,
 	  "the strategy; compare takes a list (parameter_server)" },
-	{ "model", "NAME", JOB, set_models, 0, 0, 0,
+	{ "model", "NAME", JOBS, set_models, 0, 0, 0,
 	  "whose gradients; compare takes a list (vgg16)" },
 	{ "tensors", "FILE", JOB, set_text, AT(tensors), 0, 0,
 	  "a model of your own: a size, or a name and a size, a line" },
-	{ "workers", "N", JOB | PS_CMD_RAW_RECV, set_number, AT(workers),
+	{ "workers", "N", JOBS | PS_CMD_RAW_RECV, set_number, AT(workers),
 	  1, PS_WORKERS_MAX, "workers of the job (2)" },
 	{ "servers", "M", JOB, set_number, AT(servers), 1, PS_SERVERS_MAX,
 	  "parameter servers of the job (1)" },
@@ -335,7 +411,28 @@ static const struct option_row rows[] = {
 	  "move bytes only: neither fill, sum nor verify" },
 	{ "local-sum", "auto|on|off", JOB, set_local_sum, 0, 0, 0,
 	  "one worker per node sums for its neighbours (auto)" },
-	{ "json", "FILE", RUNS, set_text, AT(json), 0, 0,
+	{ "compression", "none|fp16|dgc|drop|onebit|twobit|powersgd", JOBS,
+	  set_compression, 0, 0, 0,
+	  "of gradients; compare and train take a list (none)" },
+	{ "sparsity", "PERCENT", JOBS, set_sparsity, AT(keep_ppm), 0, 100,
+	  "dgc, drop: what is not sent (99.9)" },
+	{ "train", NULL, ROLES, set_flag, AT(train), 1, 0,
+	  "learn from data: with --model mlp or conv" },
+	{ "epochs", "N", PS_CMD_TRAIN | ROLES, set_number, AT(epochs), 1,
+	  PS_EPOCHS_MAX, "times through the data (12)" },
+	{ "seed", "N", PS_CMD_TRAIN | ROLES, set_number, AT(seed), 0,
+	  UINT32_MAX, "of parameters and order; the first one of train (1)" },
+	{ "seeds", "N", PS_CMD_TRAIN, set_number, AT(seeds), 1, 100,
+	  "runs, each with the next seed (3)" },
+	{ "rate", "R", PS_CMD_TRAIN | ROLES, set_ppm, AT(rate_ppm), 0, 10,
+	  "learning rate at the start (0.05)" },
+	{ "target", "PERCENT", PS_CMD_TRAIN, set_ppm, AT(target_ppm), 0, 100,
+	  "accuracy of the test set that is to be reached (87)" },
+	{ "batches", "N[,N...]", PS_CMD_TRAIN, set_batches, 0, 1, 1000000,
+	  "images per worker and step, in turn (64)" },
+	{ "data", "DIR", PS_CMD_TRAIN | PS_CMD_WORKER, set_text, AT(data), 0,
+	  0, "of Fashion-MNIST (where Debian's package has it)" },
+	{ "json", "FILE", CLUSTER, set_text, AT(json), 0, 0,
 	  "write the results there" },
 	{ "csv", "FILE", RUNS, set_text, AT(csv), 0, 0,
 	  "write the results there, a line each" },
@@ -343,18 +440,18 @@ static const struct option_row rows[] = {
 	  "leave out what would take longer (matrix: 15; no limit)" },
 	{ "plot", "FILE.png", RUNS, set_text, AT(plot), 0, 0,
 	  "draw the results there, needs gnuplot" },
-	{ "run-dir", "DIR", RUNS, set_text, AT(run_dir), 0, 0,
+	{ "run-dir", "DIR", CLUSTER, set_text, AT(run_dir), 0, 0,
 	  "folder for the run, must not exist (a temporary one)" },
-	{ "cni-bin", "DIR", RUNS, set_text, AT(cni_bin), 0, 0,
+	{ "cni-bin", "DIR", CLUSTER, set_text, AT(cni_bin), 0, 0,
 	  "where the CNI plugins are (beside the build, /opt/cni/bin)" },
-	{ "podlaned", "FILE", RUNS, set_text, AT(podlaned), 0, 0,
+	{ "podlaned", "FILE", CLUSTER, set_text, AT(podlaned), 0, 0,
 	  "the agent's program (beside the build, PATH)" },
-	{ "congestion-control", "NAME", RUNS, set_congestion,
+	{ "congestion-control", "NAME", CLUSTER, set_congestion,
 	  AT(congestion), 0, 0,
 	  "of TCP in all namespaces, as reno or bbr (the machine's)" },
-	{ "link", "RATE[,DELAY]", RUNS, set_wire, AT(wire), 0, 0,
+	{ "link", "RATE[,DELAY]", CLUSTER, set_wire, AT(wire), 0, 0,
 	  "of the wire between the nodes, as 10g or 1g,50us (no limit)" },
-	{ "security", "none|auth|tls", RUNS, set_security,
+	{ "security", "none|auth|tls", CLUSTER, set_security,
 	  AT(security), 0, 0,
 	  "between the agents: plain text, a key, or encryption (none)" },
 	{ "bind", "ADDR", PODS & ~PS_CMD_RAW_SEND, set_addrs,
@@ -382,13 +479,26 @@ static const struct option_row rows[] = {
 	  "write the result as JSON to this descriptor" },
 };
 
+#define PACKED_DEFAULTS .compressions = 1u << CODEC_NONE, .keep_ppm = 1000, \
+	.epochs = 12, .seed = 1, .rate_ppm = 50000,
+
 static const struct ps_opts defaults = {
 	.transports = PS_OVERLAY | PS_PODLANE,
 	.placements = PS_SAME_NODE | PS_CROSS_NODE,
 	.strategies = PS_SERVER,
 	.workers = 2, .servers = 1, .steps = 10, .warmup = 2, .repeat = 5,
 	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
-	.duration_ms = 1000,
+	.duration_ms = 1000, PACKED_DEFAULTS
+};
+
+static const struct ps_opts train_defaults = {
+	.transports = PS_OVERLAY | PS_PODLANE,
+	.placements = PS_SAME_NODE,
+	.strategies = PS_SERVER,
+	.workers = 4, .servers = 1, .repeat = 1, .seeds = 3,
+	.target_ppm = 870000, .batches = { 64 }, .n_batches = 1,
+	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
+	PACKED_DEFAULTS
 };
 
 /* All that there is, once over, on both nodes. */
@@ -398,7 +508,7 @@ static const struct ps_opts matrix_defaults = {
 	.strategies = PS_SERVER | PS_RING | PS_INDEPENDENT,
 	.workers = 2, .servers = 2, .steps = 3, .warmup = 1, .repeat = 1,
 	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
-	.minutes = 15,
+	.minutes = 15, PACKED_DEFAULTS
 };
 
 /* Workers of a ring that are on one node have no other one to be apart from. */
@@ -411,6 +521,39 @@ static int check_compare(struct ps_opts *o, struct pl_err *err)
 	if (o->placements & PS_SPREAD && o->workers < 2)
 		return pl_err_set(err, EINVAL, "--placement spread needs two "
 				  "workers at least");
+	return 0;
+}
+
+static bool can_learn(const struct ps_model *m)
+{
+	return m == ps_model_find("mlp") || m == ps_model_find("conv");
+}
+
+/* Whether some of the jobs send messages of compress.h. */
+static int check_packed(enum ps_cmd cmd, const struct ps_opts *o,
+			struct pl_err *err)
+{
+	const bool train = o->train || cmd == PS_CMD_TRAIN;
+	const unsigned int known = PS_SERVER | PS_RING |
+				   (train ? 0 : PS_INDEPENDENT);
+
+	for (unsigned int i = 0; train && i < o->n_models; i++)
+		if (!can_learn(o->models[i]))
+			return pl_err_set(err, EINVAL, "%s can't be trained: "
+					  "choose --model mlp or conv",
+					  o->models[i]->name);
+	if (!train && o->compressions == 1u << CODEC_NONE)
+		return 0;
+	if (o->async || o->raw || o->overlap)
+		return pl_err_set(err, EINVAL, "--compression goes with none "
+				  "of --async, --raw and --overlap");
+	if (o->strategies & ~known)
+		return pl_err_set(err, EINVAL, "%s goes with parameter_server "
+				  "and ring", train ? "training" :
+				  "--compression");
+	if (o->strategies & PS_SERVER && o->servers > 1)
+		return pl_err_set(err, EINVAL, "%s goes with one server",
+				  train ? "training" : "--compression");
 	return 0;
 }
 
@@ -427,12 +570,16 @@ static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
 	if (o->overlap && o->compute == PS_GPU_NONE)
 		return pl_err_set(err, EINVAL, "--overlap needs --gpu: without "
 				  "computing there is nothing to overlap with");
-	if (cmd & RUNS)
+	if (check_packed(cmd, o, err) < 0)
+		return -err->code;
+	if (cmd & CLUSTER)
 		return check_compare(o, err);
 	if (cmd & RAWS)
 		return 0;
 	if (o->transports & (o->transports - 1))
 		return pl_err_set(err, EINVAL, "give one --transport");
+	if (o->compressions & (o->compressions - 1))
+		return pl_err_set(err, EINVAL, "give one --compression");
 	if (o->n_models > 1)
 		return pl_err_set(err, EINVAL, "give one --model");
 	if (o->strategies & (o->strategies - 1))
@@ -501,7 +648,7 @@ static int parse_one(enum ps_cmd cmd, char **argv, int *i, struct ps_opts *o,
 
 static void all_models(struct ps_opts *o)
 {
-	for (o->n_models = 0; ps_model_at(o->n_models); o->n_models++)
+	for (o->n_models = 0; o->n_models < PS_MODELS_PUBLISHED; o->n_models++)
 		o->models[o->n_models] = ps_model_at(o->n_models);
 }
 
@@ -519,7 +666,8 @@ static int choose_model(enum ps_cmd cmd, struct ps_opts *o,
 		all_models(o);
 	if (r == 0 && o->n_models == 0)
 		o->models[o->n_models++] = o->own ? o->own :
-					   ps_model_find("vgg16");
+					   ps_model_find(cmd == PS_CMD_TRAIN ?
+							 "mlp" : "vgg16");
 	return r;
 }
 
@@ -528,7 +676,8 @@ int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 {
 	int i, r;
 
-	*o = cmd == PS_CMD_MATRIX ? matrix_defaults : defaults;
+	*o = cmd == PS_CMD_MATRIX ? matrix_defaults :
+	     cmd == PS_CMD_TRAIN ? train_defaults : defaults;
 	for (i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
 			ps_opts_usage(cmd, stdout);
@@ -565,6 +714,17 @@ void ps_opts_usage(enum ps_cmd cmd, FILE *out)
 unsigned int ps_opts_batch(const struct ps_opts *o, const struct ps_model *m)
 {
 	return o->batch ? o->batch : ps_model_batch(m, o->compute);
+}
+
+enum codec_kind ps_opts_compression(const struct ps_opts *o)
+{
+	return (enum codec_kind)__builtin_ctz(o->compressions);
+}
+
+bool ps_opts_is_packed(const struct ps_opts *o)
+{
+	return o->train || (ps_opts_compression(o) != CODEC_NONE &&
+			    o->strategies != PS_INDEPENDENT);
 }
 
 const char *ps_transport_name(enum ps_transport t)

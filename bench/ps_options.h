@@ -12,12 +12,20 @@
 #include <stdio.h>
 
 #include "common/err.h"
+#include "bench/compress.h"
 #include "bench/ps_models.h"
 #include "bench/ps_wire.h"
 
 #define PS_SERVERS_MAX 16
 #define PS_WORKERS_MAX 64
 #define PS_ADDR_BYTES 48
+#define PS_BATCHES_MAX 8
+#define PS_EPOCHS_MAX 100
+
+/* What training has no option for. */
+#define PS_MOMENTUM 0.9f
+#define PS_CLIP 2.0
+#define PS_POWER_RANK 2
 #define PS_PORT_DEFAULT 4711
 
 /* Bits, so that an option of the table can name several commands. */
@@ -27,6 +35,7 @@ enum ps_cmd {
 	PS_CMD_WORKER = 4,
 	PS_CMD_RAW_RECV = 8,
 	PS_CMD_RAW_SEND = 16,
+	PS_CMD_TRAIN = 64,
 	PS_CMD_MATRIX = 32,
 };
 
@@ -61,6 +70,16 @@ struct ps_opts {
 	bool overlap;			/* exchange while computing */
 	bool raw;			/* neither fill nor sum */
 	enum ps_local_sum local_sum;
+	unsigned int compressions;	/* bits: 1 << codec_kind */
+	unsigned int keep_ppm;		/* dgc, drop: sent, of a million */
+
+	/* Training. Roles have a number of steps; train has epochs. */
+	bool train;
+	unsigned int epochs, seed, seeds, seed_first;
+	unsigned int rate_ppm;		/* learning rate, in millionths */
+	unsigned int target_ppm;	/* accuracy, in millionths */
+	const char *data;		/* NULL: DATASET_DIR */
+	unsigned int batches[PS_BATCHES_MAX], n_batches;
 
 	/* Roles. */
 	struct ps_addrs bind;		/* server: own address, n 0: any */
@@ -97,6 +116,11 @@ void ps_opts_usage(enum ps_cmd cmd, FILE *out);
 
 /* --batch, or what is published for the model and GPU; 0: nothing is. */
 unsigned int ps_opts_batch(const struct ps_opts *o, const struct ps_model *m);
+
+/* The first of the compressions: the one of a role. */
+enum codec_kind ps_opts_compression(const struct ps_opts *o);
+/* Whether gradients go as messages of compress.h, by ps_packed.h. */
+bool ps_opts_is_packed(const struct ps_opts *o);
 
 /*
  * "overlay", "same-node", "ring", "auto" …; for messages and for argv of

@@ -139,11 +139,31 @@ static int add_times(struct ps_outcome *out, const struct ps_child *c,
 	return 0;
 }
 
+/* Only worker 0 has a curve. */
+static int add_curve(struct ps_outcome *out, const struct ps_child *c,
+		     const cJSON *doc, struct pl_err *err)
+{
+	const cJSON *p;
+
+	cJSON_ArrayForEach(p, cJSON_GetObjectItem(doc, "curve")) {
+		const cJSON *s = cJSON_GetObjectItem(p, "seconds");
+		const cJSON *a = cJSON_GetObjectItem(p, "accuracy");
+
+		if (!cJSON_IsNumber(s) || !cJSON_IsNumber(a) ||
+		    out->n_curve == PS_EPOCHS_MAX)
+			return need(c, "curve", 0, err);
+		out->curve[out->n_curve++] = (struct ps_epoch){
+			s->valuedouble, a->valuedouble };
+	}
+	return 0;
+}
+
 static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 		      const cJSON *doc, bool both, uint64_t *sum,
 		      struct pl_err *err)
 {
 	bool verified = false, local_sum = false;
+	int64_t sent = 0;
 	const char *path = NULL, *grad_path = NULL, *congestion = "";
 	int rc = need(c, "verified", pl_json_bool(doc, "", "verified",
 						  &verified, NULL), err);
@@ -165,9 +185,16 @@ static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 	if (rc == 0)
 		rc = add_steps(out, c, doc, err);
 	if (rc == 0)
+		rc = add_curve(out, c, doc, err);
+	if (rc == 0)
+		rc = need(c, "sent_bytes",
+			  pl_json_int(doc, "", "sent_bytes", 0, NS_MAX,
+				      &sent, NULL), err);
+	if (rc == 0)
 		rc = checksum_of(c, doc, sum, err);
 	if (rc < 0)
 		return rc;
+	out->sent_bytes += (double)sent;
 	out->verified &= verified;
 	out->local_sum |= local_sum;
 	/* Without servers, workers have both ends. */
@@ -188,14 +215,22 @@ static int same(const struct ps_child *c, uint64_t got, uint64_t want,
 			  c->name, whose, got, want);
 }
 
+static bool packed(const struct ps_opts *o)
+{
+	return o->train || ps_opts_compression(o) != CODEC_NONE;
+}
+
 /* A worker's parameters beside those of the servers, or of the first one. */
-static int check_params(const struct ps_outcome *out, const struct ps_child *c,
+static int check_params(const struct ps_opts *o, const struct ps_outcome *out,
+			const struct ps_child *c,
 			enum ps_strategy strategy, uint64_t sum,
 			uint64_t servers, bool is_first, struct pl_err *err)
 {
-	if (strategy == PS_SERVER)
+	const bool servers_know = strategy == PS_SERVER && !packed(o);
+
+	if (servers_know)
 		return same(c, sum, servers, "the servers", err);
-	if (strategy == PS_RING && !is_first)
+	if (strategy != PS_INDEPENDENT && !is_first)
 		return same(c, sum, out->checksum, "worker 0", err);
 	return 0;
 }
@@ -222,7 +257,7 @@ static int read_all(const struct ps_opts *o, enum ps_strategy strategy,
 					err);
 		/* What moves with --raw is not looked at. */
 		if (rc == 0 && !o->raw)
-			rc = check_params(out, &c[i], strategy, sum, servers,
+			rc = check_params(o, out, &c[i], strategy, sum, servers,
 					  is_first, err);
 		if (is_first)
 			out->checksum = sum;

@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "bench/ps_child.h"
+#include "bench/ps_job.h"
 #include "bench/ps_options.h"
 
 struct ps_outcome {
@@ -19,6 +20,9 @@ struct ps_outcome {
 	char congestion[64];		/* of the workers' sockets, so too */
 	bool local_sum, verified;
 	uint64_t checksum;
+	double sent_bytes;		/* of all workers */
+	struct ps_epoch curve[PS_EPOCHS_MAX];	/* --train */
+	unsigned int n_curve;
 };
 
 /*

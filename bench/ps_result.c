@@ -55,7 +55,8 @@ static double formula_share(const struct ps_bench *b,
 	double rate = b->o.wire.bytes_per_s ? (double)b->o.wire.bytes_per_s :
 					      plain;
 
-	if (b->o.raw || rate <= 0 ||
+	/* Formulas are of whole gradients. */
+	if (b->o.raw || rate <= 0 || r->c.compression ||
 	    ps_formula_bytes(&b->o, &r->c, r->local_sum) <= 0)
 		return NAN;
 	return r->images_per_s /
@@ -86,13 +87,14 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 	out->limits.raw_one_way = MEDIAN(limits.raw_one_way);
 	out->limits.raw_both_ways = MEDIAN(limits.raw_both_ways);
 	/* With --raw nobody fills or sums: there is nothing to compare to. */
-	out->roofline_share = b->o.raw ? NAN : must *
+	out->roofline_share = b->o.raw || c->compression ? NAN : must *
 		RATIO(grad_bytes_per_s, runs, limits.memory_bytes_per_s);
-	out->raw_share = c->transport != PS_OVERLAY ||
+	out->raw_share = c->transport != PS_OVERLAY || c->compression ||
 			 runs->limits.raw_both_ways <= 0 ? NAN :
 		RATIO(bytes_per_s, runs, limits.raw_both_ways);
 	out->scaling_efficiency = b->o.raw ? NAN : out->images_per_s /
 		(b->o.workers * ps_opts_batch(&b->o, c->model) / solo_s);
+	out->sent_bytes = MEDIAN(sent_bytes);
 	out->local_sum = runs[n - 1].local_sum;
 	out->formula_share = formula_share(b, out);
 	out->verified = true;
@@ -165,6 +167,9 @@ static void add_job(cJSON *o, const struct ps_bench *b,
 	cJSON_AddStringToObject(o, "variable_update",
 				ps_strategy_name(r->c.strategy));
 	cJSON_AddStringToObject(o, "transport", ps_result_transport(r));
+	cJSON_AddStringToObject(o, "compression",
+				codec_name(r->c.compression));
+	add(o, "sent_bytes_per_step", r->sent_bytes);
 	add(o, "workers", b->o.workers);
 	add(o, "servers", r->c.strategy == PS_SERVER ? b->o.servers : 0);
 	add(o, "steps", b->o.steps);

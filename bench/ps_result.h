@@ -27,6 +27,7 @@ struct ps_result {
 	double formula_share;		/* of ps_formula_images */
 	struct ps_limits limits;
 	char path[64];
+	double sent_bytes;		/* of a worker and step */
 	bool local_sum, verified;
 };
 

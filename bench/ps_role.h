@@ -9,7 +9,8 @@
  *               "param_path":P,"congestion_control":NAME,
  *               "local_sum":B,"step_ns":[N,…],
  *               "t_first_ns":N,"t_last_ns":N,"sent_bytes":N,
- *               "received_bytes":N,"checksum":HEX}
+ *               "received_bytes":N,"checksum":HEX,
+ *               "curve":[{"seconds":S,"accuracy":A},…]}
  *   server     {"role":"server","rank":R,"ok":true,"path":P,
  *               "grad_paths":[P,…],"steps":N,"checksum":HEX}
  *   raw-send,  {"role":…,"ok":true,"sent_bytes":N,"received_bytes":N,
@@ -26,6 +27,10 @@
  * overlay's sockets and absent with other transports. verified is false with
  * --raw, where there is nothing to verify. checksum is of all parameters
  * (worker) or of the server's share (server); with one server these are equal.
+ *
+ * curve is that of worker 0 with --train: the accuracy of the test set after
+ * each epoch, and the time since the data was first touched. With --compression
+ * or --train the server has no parameters, and its checksum is 0.
  *
  * An error also stands on stderr as one line, and the exit status is 1.
  */

@@ -74,6 +74,8 @@ static void job_args(struct args *a, const char *role, const struct ps_opts *o,
 	arg(a, "--compute=%s", ps_gpu_name(o->compute));
 	arg(a, "--local-sum=%s", ps_local_sum_name(o->local_sum));
 	arg(a, "--rank=%u", rank);
+	arg(a, "--compression=%s", codec_name(c->compression));
+	arg(a, "--sparsity=%.4f", 100 - o->keep_ppm / 1e4);
 	arg(a, o->async ? "--async" : "--sync");
 	if (o->batch)
 		arg(a, "--batch=%u", o->batch);
@@ -81,6 +83,20 @@ static void job_args(struct args *a, const char *role, const struct ps_opts *o,
 		arg(a, "--raw");
 	if (o->overlap)
 		arg(a, "--overlap");
+}
+
+/* Of the server, too, so that it can tell who does not fit. */
+static void train_args(struct args *a, const struct ps_opts *o,
+		       const char *role)
+{
+	if (!o->train)
+		return;
+	arg(a, "--train");
+	arg(a, "--epochs=%u", o->epochs);
+	arg(a, "--seed=%u", o->seed);
+	arg(a, "--rate=%.6f", o->rate_ppm / 1e6);
+	if (o->data && !strcmp(role, "worker"))
+		arg(a, "--data=%s", o->data);
 }
 
 static int start_role(struct ps_child *c, const struct args *a,
@@ -178,6 +194,7 @@ static int start_server(const struct ps_bench *b, const struct ps_case *c,
 	int rc;
 
 	job_args(&a, "server", &b->o, c, rank);
+	train_args(&a, &b->o, "server");
 	arg(&a, "--bind=%s", addr_of(c, pod));
 	rc = start_role(child, &a, "server", rank, netns_of(b, c, pod), err);
 	args_free(&a);
@@ -193,6 +210,7 @@ static int start_worker(const struct ps_bench *b, const struct ps_case *c,
 	int rc;
 
 	job_args(&a, "worker", &b->o, c, rank);
+	train_args(&a, &b->o, "worker");
 	if (c->strategy == PS_SERVER)
 		arg_addrs(&a, b, c, "server", ps_pod_of_server,
 			  b->o.servers);
@@ -316,6 +334,9 @@ static void fill_run(const struct ps_bench *b, const struct ps_case *c,
 	run->local_sum = r->local_sum;
 	run->verified = r->verified;
 	run->checksum = r->checksum;
+	memcpy(run->curve, r->curve, sizeof(run->curve));
+	run->n_curve = r->n_curve;
+	run->sent_bytes = r->sent_bytes / b->o.workers / b->o.steps;
 }
 
 int ps_run_case(struct ps_bench *b, const struct ps_case *c,
@@ -325,11 +346,13 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 	struct ps_child child[PS_SERVERS_MAX + PS_WORKERS_MAX] = { 0 };
 	pl_auto_free struct cpu_log *cpu = calloc(1, sizeof(*cpu));
 	struct ps_watch watch = b->watch;
+	struct ps_opts o = b->o;
 	struct ps_outcome out = { 0 };
 	int rc;
 
 	if (!cpu)
 		return pl_err_set(err, ENOMEM, "out of memory");
+	o.compressions = 1u << c->compression;
 	cpu->progress = &b->progress;
 	watch.tick = look;
 	watch.arg = cpu;
@@ -339,7 +362,7 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 				     timeout_ms(b, c), err);
 	cpu_sample(cpu);
 	if (rc == 0)
-		rc = ps_outcome_read(&b->o, c->strategy, child, n, &out, err);
+		rc = ps_outcome_read(&o, c->strategy, child, n, &out, err);
 	if (rc == 0) {
 		fill_run(b, c, &out, cpu, run);
 		ps_outcome_list(b->machine.overlay_congestion,

@@ -25,8 +25,9 @@ int ps_server_main(int argc, char **argv)
 		return 2;
 	}
 	memset(&job, 0, sizeof(job));
-	ops = o.transports == PS_PODLANE ? &ps_podlane_server :
-					   &ps_overlay_server;
+	ops = ps_opts_is_packed(&o) ? &ps_packed_server :
+	      o.transports == PS_PODLANE ? &ps_podlane_server :
+					     &ps_overlay_server;
 	rc = ps_job_init(&job, &o, &err);
 	if (!rc)
 		ops->run(&job, &r, &err);

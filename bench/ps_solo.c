@@ -89,7 +89,9 @@ uint64_t ps_memory_need(const struct ps_opts *o)
 
 	for (unsigned int i = 0; i < o->n_models; i++)
 		elems = PL_MAX(elems, o->models[i]->elems);
-	elems = elems * sizeof(float) * models_needed(o);
+	/* Of a worker sums, and what codecs keep; of the server messages. */
+	elems = elems * sizeof(float) * (models_needed(o) +
+		(o->compressions >> 1 ? 6 * o->workers + 2 : 0));
 	return PL_MAX(elems, bw) + (uint64_t)PROCESS_BYTES *
 	       (o->workers + o->servers + 2 * PS_NODES + 2);
 }

@@ -32,12 +32,16 @@ static const char *cell(char *buf, size_t size, const char *fmt, double v)
 
 static void row(const struct ps_result *r, FILE *out)
 {
-	char t[10][24], path[80];
+	char t[10][24], path[128];
 	double spread = r->repeat > 1 ? (r->images_max - r->images_min) /
 				       r->images_per_s : NAN;
+	int len = snprintf(path, sizeof(path), "%s%s", r->path,
+			   r->local_sum ? " (local sum)" : "");
 
-	snprintf(path, sizeof(path), "%s%s", r->path,
-		 r->local_sum ? " (local sum)" : "");
+	if (r->c.compression)
+		snprintf(path + len, sizeof(path) - (size_t)len,
+			 ", %s: %.2f MB", codec_name(r->c.compression),
+			 r->sent_bytes / 1e6);
 	fprintf(out, "  %-9s %9s %6s %8s %8s %9s %8s %9s %10s %8s %8s  %s\n",
 		ps_result_transport(r),
 		cell(t[0], sizeof(t[0]), "1", r->images_per_s),
@@ -167,8 +171,10 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 		o->servers > 1 ? "s" : "", o->steps, o->warmup, o->repeat,
 		o->repeat > 1 ? "s" : "",
 		o->async ? "asynchronous" : "synchronous",
-		verified ? "all parameters verified to the bit" :
-			   "nothing filled, summed or verified (--raw)");
+		!verified ? "nothing filled, summed or verified (--raw)" :
+		o->compressions >> 1 ? "all parameters verified to the bit, "
+		"those of compression against each other" :
+		"all parameters verified to the bit");
 	fprintf(out, "machine     %s, %u cores, %s\n", b->machine.cpu,
 		b->machine.cores, b->machine.kernel);
 	computing(o, out);
@@ -195,6 +201,24 @@ static bool is_same_block(const struct ps_result *a, const struct ps_result *b)
 	       a->c.strategy == b->c.strategy;
 }
 
+/* Beside the same exchange without compression, if that was run. */
+static void codec_gain(const struct ps_result *all, unsigned int n,
+		       const struct ps_result *r, FILE *out)
+{
+	for (unsigned int i = 0; i < n && r->c.compression; i++) {
+		const struct ps_result *o = &all[i];
+		double gain = r->images_per_s / o->images_per_s;
+
+		if (is_same_block(o, r) && !o->c.compression &&
+		    o->c.transport == r->c.transport)
+			fprintf(out, "  %s over %s: %.2f x the images/s of no "
+				"compression%s\n",
+				codec_name(r->c.compression),
+				ps_transport_name(r->c.transport), gain,
+				gain < 1 ? ", it loses" : "");
+	}
+}
+
 static void left_out(const struct ps_bench *b, FILE *out)
 {
 	for (unsigned int i = 0; i < b->n_left; i++)
@@ -215,8 +239,10 @@ void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 		if (i + 1 < n && is_same_block(&r[i], &r[i + 1]))
 			continue;
 		for (unsigned int k = 0; k <= i; k++)
-			if (is_same_block(&r[k], &r[i]))
+			if (is_same_block(&r[k], &r[i])) {
 				raw_share(b, &r[k], out);
+				codec_gain(r, n, &r[k], out);
+			}
 	}
 	left_out(b, out);
 	notes(b, r, n, out);

@@ -10,6 +10,7 @@
 #include "common/util.h"
 #include "bench/ps_compare.h"
 #include "bench/ps_role.h"
+#include "bench/ps_train.h"
 
 struct command {
 	const char *name;
@@ -22,6 +23,8 @@ static const struct command commands[] = {
 	  "overlay and Podlane side by side, on this machine" },
 	{ "matrix", ps_matrix_main,
 	  "all models, strategies and transports, in 15 minutes" },
+	{ "train", ps_train_main,
+	  "how long until a model has learned, over each transport" },
 	{ "server", ps_server_main, "be a parameter server in this pod" },
 	{ "worker", ps_worker_main, "be a worker in this pod" },
 	{ "raw-recv", ps_raw_recv_main, NULL },

@@ -13,7 +13,8 @@ static double models(enum ps_placement p, enum ps_strategy s,
 		     unsigned int workers, unsigned int servers, bool once)
 {
 	struct ps_opts o = { .workers = workers, .servers = servers };
-	struct ps_case c = { ps_model_find("vgg16"), p, s, PS_OVERLAY };
+	struct ps_case c = { ps_model_find("vgg16"), p, s, PS_OVERLAY,
+			     CODEC_NONE };
 
 	return ps_formula_bytes(&o, &c, once) / (4.0 * 138361641);
 }
@@ -47,7 +48,7 @@ static void images(void **state)
 	struct ps_opts o = { .workers = 2, .servers = 1,
 			     .compute = PS_GPU_K80 };
 	struct ps_case c = { ps_model_find("vgg16"), PS_SPREAD, PS_RING,
-			     PS_OVERLAY };
+			     PS_OVERLAY, CODEC_NONE };
 	double s = 32 / 35.4 + 4.0 * 138361641 / 1.25e9;
 
 	(void)state;
@@ -66,7 +67,8 @@ static void overlap_hides_the_wire(void **state)
 			      .rates[PS_GPU_K80] = { 1, 3, "" } };
 	struct ps_opts o = { .workers = 2, .overlap = true, .batch = 3,
 			     .compute = PS_GPU_K80 };
-	struct ps_case c = { &m, PS_SPREAD, PS_RING, PS_OVERLAY };
+	struct ps_case c = { &m, PS_SPREAD, PS_RING, PS_OVERLAY,
+			     CODEC_NONE };
 
 	(void)state;
 	/* 1 s forward, 2 s backward, 1 s of the wire for all of it. */

@@ -50,7 +50,7 @@ static void matrix(void **state)
 
 	(void)state;
 	assert_int_equal(parse(PS_CMD_MATRIX, &o, &err, ARGS(NULL)), 0);
-	assert_int_equal(o.n_models, PS_MODELS_MAX);
+	assert_int_equal(o.n_models, PS_MODELS_PUBLISHED);
 	assert_int_equal(o.minutes, 15);
 	assert_int_equal(o.repeat, 1);
 	assert_int_equal(parse(PS_CMD_MATRIX, &o, &err, ARGS("--model",

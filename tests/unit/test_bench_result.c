@@ -164,7 +164,7 @@ static void medians_and_pairs(void **state)
 {
 	struct ps_bench *b = make_bench();
 	struct ps_case c = { ps_model_find("vgg16"), PS_SAME_NODE, PS_SERVER,
-			     PS_PODLANE };
+			     PS_PODLANE, CODEC_NONE };
 	double model = 4.0 * (double)c.model->elems;
 	struct ps_run p[3] = { 0 }, o[3] = { 0 };
 	struct ps_result r;
@@ -259,7 +259,8 @@ static void json_has_this_shape(void **state)
 		   "carrier ");
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
 		   "sysctl overlay_sockets carrier ");
-	check_keys(one, "model placement variable_update transport workers "
+	check_keys(one, "model placement variable_update transport compression "
+		"sent_bytes_per_step workers "
 		   "servers steps repeat gpu batch overlap link_bytes_per_s "
 		   "images_per_s images_per_s_range step_ms "
 		   "gradient_bytes_per_s cpu_s_per_gb "
