@@ -328,17 +328,10 @@ static void add_number(cJSON *o, const char *key, double v)
 
 void lp_head_add(struct lp_bench *b)
 {
-	cJSON *m = cJSON_AddObjectToObject(b->doc, "machine");
-	cJSON *l = cJSON_AddObjectToObject(b->doc, "limits");
+	cJSON *l;
 
-	cJSON_AddStringToObject(b->doc, "program", "lane_perf");
-	cJSON_AddStringToObject(b->doc, "version", PL_VERSION);
-	cJSON_AddStringToObject(m, "cpu", b->machine.cpu);
-	cJSON_AddNumberToObject(m, "cores", b->machine.cores);
-	cJSON_AddStringToObject(m, "kernel", b->machine.kernel);
-	cJSON_AddStringToObject(m, "congestion_control",
-				b->machine.congestion);
-	cJSON_AddStringToObject(m, "carrier", b->machine.carrier);
+	ps_machine_head(&b->machine, "lane_perf", b->doc);
+	l = cJSON_AddObjectToObject(b->doc, "limits");
 	add_number(l, "cache_line_p50_ns", b->limits.line_p50_ns);
 	add_number(l, "cache_line_p99_ns", b->limits.line_p99_ns);
 	add_number(l, "cache_line_p999_ns", b->limits.line_p999_ns);

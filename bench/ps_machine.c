@@ -82,6 +82,21 @@ void ps_machine_probe(struct ps_machine *m)
 	m->cores = ps_machine_cores();
 }
 
+void ps_machine_head(const struct ps_machine *m, const char *program,
+		     cJSON *doc)
+{
+	cJSON *o;
+
+	cJSON_AddStringToObject(doc, "program", program);
+	cJSON_AddStringToObject(doc, "version", PL_VERSION);
+	o = cJSON_AddObjectToObject(doc, "machine");
+	cJSON_AddStringToObject(o, "cpu", m->cpu);
+	cJSON_AddNumberToObject(o, "cores", m->cores);
+	cJSON_AddStringToObject(o, "kernel", m->kernel);
+	cJSON_AddStringToObject(o, "congestion_control", m->congestion);
+	cJSON_AddStringToObject(o, "carrier", m->carrier);
+}
+
 uint64_t ps_machine_busy_ns(void)
 {
 	/* user, nice, system, idle, iowait, irq, softirq; see proc_stat(5) */

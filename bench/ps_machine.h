@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include <cjson/cJSON.h>
+
 #include "common/err.h"
 
 struct ps_machine {
@@ -31,6 +33,10 @@ unsigned int ps_machine_cores(void);
 
 /* Fills kernel, cpu, cores and qdisc. */
 void ps_machine_probe(struct ps_machine *m);
+
+/* The head of a result: program, version and machine. */
+void ps_machine_head(const struct ps_machine *m, const char *program,
+		     cJSON *doc);
 
 /*
  * Nanoseconds that all cores together have spent on anything, interrupts

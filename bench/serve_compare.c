@@ -337,17 +337,8 @@ static void add_spread(cJSON *rows, cJSON *row)
 
 static void add_head(struct bench *b)
 {
-	cJSON *m = cJSON_AddObjectToObject(b->doc, "machine");
-
-	cJSON_AddStringToObject(b->doc, "program", "pod_serve");
+	ps_machine_head(&b->machine, "pod_serve", b->doc);
 	cJSON_AddStringToObject(b->doc, "note", "not a result of MLPerf");
-	cJSON_AddStringToObject(b->doc, "version", PL_VERSION);
-	cJSON_AddStringToObject(m, "cpu", b->machine.cpu);
-	cJSON_AddNumberToObject(m, "cores", b->machine.cores);
-	cJSON_AddStringToObject(m, "kernel", b->machine.kernel);
-	cJSON_AddStringToObject(m, "congestion_control",
-				b->machine.congestion);
-	cJSON_AddStringToObject(m, "carrier", b->machine.carrier);
 }
 
 /* --- before and after ----------------------------------------------------- */

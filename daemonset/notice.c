@@ -175,7 +175,6 @@ static void look_shadow(struct pl_notices *w)
 	pl_kube_event(w->events, "Shadowed", name, text);
 }
 
-
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	const struct timeval tv = { .tv_sec = LOOK_S };
