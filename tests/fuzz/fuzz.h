@@ -8,6 +8,7 @@
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +111,10 @@ static inline int fuzz_fd_free(void)
 	return fd;
 }
 
-/* A folder of this process, in memory where there is such; gone at its end. */
+/*
+ * A folder of this process, in memory where there is such; gone at its end, or
+ * when it makes another one.
+ */
 static char fuzz_dir[256];
 
 static inline void fuzz_dir_remove(void)
@@ -121,10 +125,14 @@ static inline void fuzz_dir_remove(void)
 static inline void fuzz_dir_make(void)
 {
 	const char *tmp = getenv("TMPDIR");
+	const bool is_first = !fuzz_dir[0];
 
+	if (!is_first)
+		fuzz_dir_remove();
 	snprintf(fuzz_dir, sizeof(fuzz_dir), "%.200s/fuzz.XXXXXX",
 		 tmp ? tmp : "/dev/shm");
-	HOLDS(mkdtemp(fuzz_dir) && atexit(fuzz_dir_remove) == 0);
+	HOLDS(mkdtemp(fuzz_dir) &&
+	      (!is_first || atexit(fuzz_dir_remove) == 0));
 }
 
 static inline void fuzz_dir_put(const char *name, const void *data, size_t len)
