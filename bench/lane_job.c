@@ -15,7 +15,7 @@ static const char *const whats[LP_WHATS] = { "latency", "stream", "many",
 static const char *const waits[LP_WAITS] = { "auto", "spin", "sleep",
 					     "one-cpu" };
 static const char *const ways[LP_WAYS] = { "copy", "in-place", "batch" };
-static const char *const places[LP_PLACES] = { "same-node", "cross-node" };
+const char *const lp_places[LP_PLACES] = { "same-node", "cross-node" };
 
 const char *lp_what_name(enum lp_what w)
 {
@@ -34,7 +34,7 @@ const char *lp_way_name(enum lp_way w)
 
 const char *lp_place_name(enum lp_place p)
 {
-	return places[p];
+	return lp_places[p];
 }
 
 enum kind { NUMBER, TEXT };

@@ -56,6 +56,7 @@ enum lp_way {
 };
 
 enum lp_place { LP_SAME_NODE, LP_CROSS_NODE, LP_PLACES };
+extern const char *const lp_places[LP_PLACES];	/* their names */
 
 struct lp_job {
 	enum lp_what what;

@@ -339,9 +339,11 @@ static int measure(struct ps_bench *b, struct results *out,
 static int write_files(const struct ps_bench *b, const struct results *res,
 		       struct pl_err *err)
 {
-	pl_auto_json *doc = ps_result_json(b, res->r, res->n);
+	pl_auto_json *doc = NULL;
 	int rc = 0;
 
+	if (b->o.json || b->o.csv)
+		doc = ps_result_json(b, res->r, res->n);
 	if (b->o.json)
 		rc = pl_json_save(b->o.json, doc, 0644, err);
 	if (rc == 0 && b->o.csv)

@@ -18,7 +18,6 @@ static const char *const scenarios[SV_SCENARIOS] = {
 static const char *const services[SV_SERVICES] = { "null", "fixed" };
 static const char *const transports[SV_TRANSPORTS] = { "overlay", "host",
 						       "podlane" };
-static const char *const places[LP_PLACES] = { "same-node", "cross-node" };
 
 const char *sv_scenario_name(enum sv_scenario s)
 {
@@ -98,7 +97,7 @@ static int set_transport(void *conf, const char *v, struct pl_err *err)
 
 static int set_placement(void *conf, const char *v, struct pl_err *err)
 {
-	return parse_set("placement", v, places, LP_PLACES,
+	return parse_set("placement", v, lp_places, LP_PLACES,
 			 &((struct sv_opts *)conf)->places, err);
 }
 

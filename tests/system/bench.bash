@@ -5,6 +5,8 @@
 #   fails STATUS TEXT OPTION...  the exit status of "bench", which the test
 #                     defines, and what stands on stderr
 #   long_run OPTION...  starts a run; in_the_middle and ended wait for it
+#   interrupted ROLE OPTION...  a run that gets SIGINT once a process of this
+#                     name is at work ends with 130
 #   nothing_left      no folder of a run, and no process of one
 P=$O/bench/ps_throughput
 export TMPDIR=$T
@@ -59,4 +61,16 @@ ended() {
 	rc=$?
 	cat "$T/out" "$T/err"
 	return $rc
+}
+interrupted() {
+	local role=$1 pid rc
+	shift
+	"$P" "$@" >"$T/int.out" 2>&1 </dev/null &
+	pid=$!
+	wait_for 20 pgrep -P $pid -x podlaned && wait_for 20 pgrep -P $pid -x "$role"
+	kill -INT $pid
+	wait $pid
+	rc=$?
+	cat "$T/int.out"
+	[ $rc = 130 ]
 }

@@ -5,6 +5,7 @@
 #   api JSON          one command to it (kube_server.py), prints the answer
 #   api_node N [ARG]  makes Node nodeN of node N; ARG: more members of the command
 #   kube_config N     agent.json of node N, by $T/kubeconfig
+#   api_two_agents    the server, and nodes 1 and 2 with their agents
 #   CLIENT_CA=FILE    before api_start: certificates of this CA are let in, too
 #   asked WHAT FILTER a request of this kind was made; jq filter of the list
 API_ADDR=10.99.0.9
@@ -66,6 +67,16 @@ kube_config() {
 	{"registry":{"type":"kubernetes","kubeconfig":"$T/kubeconfig"},
 	 "stateDir":"$T/n$1/state","carrier":{"security":"none"}${2:+,$2}}
 	EOF
+}
+api_two_agents() {
+	node_add 1
+	node_add 2
+	api_start || return 1
+	api_node 1
+	api_node 2
+	kube_config 1
+	kube_config 2
+	agent_start 1 && agent_start 2
 }
 asked() {
 	api "{\"op\":\"requests\",\"what\":\"$1\"}" | jq -e "$2"

@@ -4,15 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . tests/system/kube.bash
 
-node_add 1
-node_add 2
-api_start || exit 1
-api_node 1
-api_node 2
-kube_config 1
-kube_config 2
-agent_start 1 || exit 1
-agent_start 2 || exit 1
+api_two_agents || exit 1
 reg_add 1 a 10.88.1.10 >/dev/null
 reg_add 2 b 10.88.2.10 >/dev/null
 client_bg b svc listen svc same 99

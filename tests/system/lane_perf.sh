@@ -66,17 +66,6 @@ check "a folder for results that is not there" fails 1 "--json" \
 check "no agent program" fails 1 "--podlaned $T/none is no program" \
 	--podlaned "$T/none"
 check "a role without its parent" fails 1 "for lane_perf's own use" role
-interrupted() {
-	local pid rc
-	"$P" --duration 500 >"$T/int.out" 2>&1 </dev/null &
-	pid=$!
-	sleep 2
-	kill -INT $pid
-	wait $pid
-	rc=$?
-	cat "$T/int.out"
-	[ $rc = 130 ]
-}
-check "a signal ends it" interrupted
+check "a signal ends it" interrupted lp-client --duration 500
 check "nothing is left" nothing_left
 finish

@@ -103,17 +103,6 @@ check "host within a node" fails 2 "loopback" --transport host --placement same-
 check "a folder for results that is not there" fails 1 "--json" --json "$T/no/x"
 check "no agent program" fails 1 "--podlaned $T/none is no program" \
 	--podlaned "$T/none"
-interrupted() {
-	local pid rc
-	"$P" compare --duration 5000 >"$T/int.out" 2>&1 </dev/null &
-	pid=$!
-	wait_for 20 pgrep -P $pid -x podlaned && wait_for 20 pgrep -P $pid -x sv-client
-	kill -INT $pid
-	wait $pid
-	rc=$?
-	cat "$T/int.out"
-	[ $rc = 130 ]
-}
-check "a signal ends it" interrupted
+check "a signal ends it" interrupted sv-client compare --duration 5000
 check "nothing is left" nothing_left
 finish

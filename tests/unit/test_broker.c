@@ -119,6 +119,14 @@ static void accept_last(struct fuzz_agent *a)
 	put(a, LISTENER, PL_MSG_ACCEPT, &m, 1);
 }
 
+/* The listener's client closes the last lane, by its own connection. */
+static void close_last(struct fuzz_agent *a)
+{
+	struct pl_msg_id m = { .id = a->broker->last_id };
+
+	put(a, LISTENING, PL_MSG_LANE_CLOSE, &m, 0);
+}
+
 /*
  * A listener accepts and its client closes the lane, by two sockets: the agent
  * gets to know of the second first.
@@ -126,12 +134,10 @@ static void accept_last(struct fuzz_agent *a)
 static void closed_before_accepted(void **state)
 {
 	static struct fuzz_agent a;
-	struct pl_msg_id m;
 
 	(void)state;
 	offer(&a);
-	m.id = a.broker->last_id;
-	put(&a, LISTENING, PL_MSG_LANE_CLOSE, &m, 0);
+	close_last(&a);
 	accept_last(&a);
 	assert_int_equal(answer(&a), PL_MSG_CONNECT_OK);
 	assert_int_equal(a.pod[0].pod.usage.lanes, 1);
@@ -159,12 +165,10 @@ static void gone_before_accepted(void **state)
 static void closed_unaccepted(void **state)
 {
 	static struct fuzz_agent a;
-	struct pl_msg_id m;
 
 	(void)state;
 	offer(&a);
-	m.id = a.broker->last_id;
-	put(&a, LISTENING, PL_MSG_LANE_CLOSE, &m, 0);
+	close_last(&a);
 	assert_int_equal(answer(&a), PL_MSG_ERROR);
 	assert_int_equal(a.pod[0].pod.usage.lanes, 0);
 	end(&a);
