@@ -178,6 +178,7 @@ struct pl_verbs_link {
 	unsigned int round;		/* of polling, that it had */
 	uint64_t last_ns;		/* of a completion */
 	bool waits, spins;		/* for the next one; and how */
+	uint64_t settled_ns;		/* when its ids may be closed */
 	struct pl_verbs_qp qp[PL_VERBS_QPS_MAX];
 };
 

@@ -128,48 +128,33 @@ int pl_verbs_qp_open(struct pl_verbs_qp *q, struct rdma_cm_id *id,
 	return 0;
 }
 
+/* Queue pairs fail some time before their port is said to be down. */
 static bool id_may_close(const struct pl_verbs_carrier *c,
-			 const struct rdma_cm_id *id)
+			 const struct pl_verbs_qp *q)
 {
-	return !id->verbs || !id->port_num ||
-	       c->v->port_active(id->verbs, id->port_num);
-}
-
-static void id_disconnect(const struct pl_verbs_carrier *c,
-			  struct pl_verbs_qp *q)
-{
-	if (q->established)
-		(void)c->v->disconnect(q->id);
-	q->established = false;
+	return pl_now_ns() >= q->link->settled_ns &&
+	       (!q->id->verbs || !q->id->port_num ||
+		c->v->port_active(q->id->verbs, q->id->port_num));
 }
 
 static void id_close(const struct pl_verbs_carrier *c, struct pl_verbs_qp *q)
 {
-	id_disconnect(c, q);
+	if (q->established)
+		(void)c->v->disconnect(q->id);
+	q->established = false;
 	c->v->id_close(q->id);
 	q->id = NULL;
-}
-
-static void id_end(const struct pl_verbs_carrier *c, struct pl_verbs_qp *q)
-{
-	bool now = id_may_close(c, q->id);
-
-	if (now)
-		id_disconnect(c, q);
-	if (q->id->qp)
-		c->v->qp_destroy(q->id);
-	/* Its events mean nothing any more. */
-	q->id->context = NULL;
-	if (now)
-		id_close(c, q);
 }
 
 static void qp_close(struct pl_verbs_qp *q)
 {
 	const struct pl_verbs_calls *v = q->link->peer->c->v;
 
+	if (q->id && q->id->qp)
+		v->qp_destroy(q->id);
+	/* The id waits for pl_verbs_links_reap; its events mean nothing. */
 	if (q->id)
-		id_end(q->link->peer->c, q);
+		q->id->context = NULL;
 	/* Nothing reads from them any more. */
 	for (; q->completed < q->posted; q->completed++)
 		pl_verbs_mr_put(q->slots[q->completed % q->depth].mr);
@@ -236,6 +221,7 @@ void pl_verbs_qps_close(struct pl_verbs_peer *p)
 	if (l->recv_mr)
 		v->mr_dereg(l->recv_mr);
 	free(l->recv);
+	l->settled_ns = pl_now_ns() + p->c->retry_ms * UINT64_C(1000000);
 	LL_PREPEND(p->c->dead_links, l);
 	event_active(p->c->ev_reap, EV_TIMEOUT, 0);
 }
@@ -243,6 +229,7 @@ void pl_verbs_qps_close(struct pl_verbs_peer *p)
 void pl_verbs_links_reap(struct pl_verbs_carrier *c, bool all)
 {
 	struct pl_verbs_link *l, *tmp;
+	bool early = false;
 
 	LL_FOREACH_SAFE(c->dead_links, l, tmp) {
 		bool waits = false;
@@ -250,13 +237,17 @@ void pl_verbs_links_reap(struct pl_verbs_carrier *c, bool all)
 		for (unsigned int i = 0; i < l->count; i++) {
 			struct pl_verbs_qp *q = &l->qp[i];
 
-			if (q->id && (all || id_may_close(c, q->id)))
+			if (q->id && (all || id_may_close(c, q)))
 				id_close(c, q);
 			waits |= q->id != NULL;
 		}
+		early |= waits && pl_now_ns() < l->settled_ns;
 		if (waits)
 			continue;
 		LL_DELETE(c->dead_links, l);
 		free(l);
 	}
+	/* Later ones wait for the port: pl_verbs_qps_open. */
+	if (early)
+		pl_verbs_timer(c->ev_reap, c->retry_ms);
 }

@@ -120,7 +120,8 @@ static inline bool fake_port_active(struct ibv_context *ctx, uint8_t port)
 {
 	(void)ctx;
 	assert_int_equal(port, 1);
-	return !fk.port_down;
+	/* It is said somewhat late. */
+	return !fk.port_down || pl_now_ns() < fk.down_ns + 1000000;
 }
 
 static inline const char *fake_name(struct ibv_context *ctx)
@@ -614,6 +615,7 @@ static inline void fake_remove(void)
 static inline void fake_port_goes(void)
 {
 	fk.port_down = true;
+	fk.down_ns = pl_now_ns();
 	for (struct fake_qp *q = fk.qps; q; q = q->next)
 		fake_qp_error(q);
 }

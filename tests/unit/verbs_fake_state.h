@@ -103,6 +103,7 @@ static struct fake {
 	bool there, backwards;
 	bool others;			/* fake1 is there, at 127.0.0.2 */
 	bool port_down;			/* no id may be closed */
+	uint64_t down_ns;		/* since when */
 	const void *read_only;		/* memory that can't be registered */
 	uint16_t last_port;
 	uint32_t last_key, last_qp;
