@@ -25,7 +25,7 @@ HASH := \#
 # What pkg-config must know, and the Debian package that brings it.
 PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
 	libevent_core=libevent-dev libseccomp=libseccomp-dev \
-	libssl=libssl-dev \
+	hwloc=libhwloc-dev libssl=libssl-dev \
 	libcurl=libcurl4-openssl-dev yaml-0.1=libyaml-dev zlib=zlib1g-dev
 # Without these there is no RDMA, but all else.
 VERBS_DEBS := libibverbs-dev librdmacm-dev ibverbs-providers
@@ -138,7 +138,7 @@ AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
 PK_daemonset := libcjson libnl-3.0 libcap libevent_core libevent_extra \
-	libseccomp libssl libcrypto libcurl yaml-0.1 $(PK_VERBS)
+	libseccomp hwloc libssl libcrypto libcurl yaml-0.1 $(PK_VERBS)
 PK_bench := libcjson libnl-3.0 zlib
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread

@@ -16,6 +16,7 @@
 
 #include "common/log.h"
 #include "common/util.h"
+#include "daemonset/numa.h"
 
 /* --- messages ------------------------------------------------------------ */
 
@@ -217,6 +218,10 @@ int pl_remote_create(const struct pl_remote_config *cfg, struct pl_remote **out,
 		free(r);
 		return rc;
 	}
+	r->numa = pl_numa_open();
+	if (r->numa)
+		pl_info("NUMA: %u nodes; a replica lies where its pod's memory "
+			"does", pl_numa_count(r->numa));
 	*out = r;
 	return 0;
 }
@@ -230,6 +235,7 @@ void pl_remote_destroy(struct pl_remote *r)
 	HASH_ITER(hh, r->owns, own, tmp)
 		pl_rown_free(own);
 	pl_rfind_free_all(r);
+	pl_numa_close(r->numa);
 	free(r);
 }
 

@@ -235,6 +235,7 @@ struct pl_remote {
 	const struct pl_registry *registry;
 	struct pl_node self;
 	struct pl_carrier *carrier;	/* NULL: the registry lacks us */
+	struct pl_numa *numa;
 	bool ending;			/* no callbacks any more */
 	struct pl_rnode *nodes;
 	struct pl_rlane *lanes;

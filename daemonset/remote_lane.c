@@ -26,6 +26,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemonset/guard.h"
+#include "daemonset/numa.h"
 
 static void timer_cb(evutil_socket_t fd, short what, void *arg);
 
@@ -233,8 +234,13 @@ static void timer_cb(evutil_socket_t fd, short what, void *arg)
 int pl_rlane_equip(struct pl_rlane *l, uint32_t ring_bytes, int *theirs,
 		      struct pl_err *err)
 {
-	int fds[2], rc = pl_seg_lane_create(ring_bytes, &l->rep, err);
+	struct pl_numa *numa = l->node->r->numa;
+	int fds[2], rc;
 
+	if (l->own.base)
+		pl_numa_begin(numa, l->own.base);
+	rc = pl_seg_lane_create(ring_bytes, &l->rep, err);
+	pl_numa_end(numa);
 	if (rc < 0)
 		return rc;
 	((struct pl_lane_seg *)l->rep.base)->additions = PL_LANE_CARRY;
@@ -268,10 +274,14 @@ int pl_rlane_own_open(struct pl_rlane *l, int seg_fd, uint32_t ring_bytes,
 
 int pl_rlane_start(struct pl_rlane *l, struct pl_err *err)
 {
-	int rc = pl_carrier_source(l->node->peer, l->own.fd, l->own.base,
-				   PL_SEG_CTL_BYTES + l->own.data_bytes,
-				   &l->source);
+	int rc;
 
+	/* Who accepts shows its segment when the replica is made. */
+	pl_numa_move(l->node->r->numa, l->rep.base,
+		     PL_SEG_CTL_BYTES + l->rep.data_bytes, l->own.base);
+	rc = pl_carrier_source(l->node->peer, l->own.fd, l->own.base,
+			       PL_SEG_CTL_BYTES + l->own.data_bytes,
+			       &l->source);
 	if (rc == 0 && event_add(l->ev_bell, NULL) < 0)
 		rc = -ENOMEM;
 	if (rc < 0)

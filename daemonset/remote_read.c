@@ -32,6 +32,7 @@
 
 #include "common/log.h"
 #include "common/util.h"
+#include "daemonset/numa.h"
 #include "shm/msg.h"
 
 #define AGAIN_MS 100
@@ -102,9 +103,11 @@ static int rep_new(struct pl_rnode *n, const struct pl_peer_region_found *m,
 	HASH_ADD(hh, n->reps, no, sizeof(p->no), p);
 	p->ev_again = event_new(n->r->base, -1, 0, again_cb, p);
 	/* Reserved, so that no put finds a page that is not to be had. */
+	pl_numa_begin(n->r->numa, NULL);
 	rc = p->ev_again ? pl_seg_region_create_max(m->size, max, &p->seg,
 						    err) :
 			   pl_err_set(err, ENOMEM, "out of memory");
+	pl_numa_end(n->r->numa);
 	if (rc == 0) {
 		rc = pl_carrier_expose(n->peer, p->seg.fd, p->seg.base,
 				       pl_seg_file_bytes(m->size), &p->sink,
@@ -452,7 +455,9 @@ static int rep_grow(struct pl_rrep *p, uint64_t bytes, struct pl_err *err)
 	    bytes > pl_seg_room(&p->seg) - p->seg.end_bytes)
 		return pl_err_set(err, EDQUOT, "the region has grown more than "
 				  "the pod that opened it first here may have");
+	pl_numa_begin(p->node->r->numa, NULL);
 	rc = pl_seg_part_create(&p->seg, bytes, &part.fd, err);
+	pl_numa_end(p->node->r->numa);
 	if (rc < 0)
 		return rc;
 	rc = pl_carrier_extend(p->node->peer, p->key, part.fd,

@@ -44,8 +44,9 @@ static const char *const sockets[] = {
 };
 
 static const char *const memory[] = {
-	"brk", "madvise", "membarrier", "mincore", "mlock", "mlock2", "mmap",
-	"mprotect", "mremap", "msync", "munlock", "munmap",
+	"brk", "get_mempolicy", "madvise", "mbind", "membarrier", "mincore",
+	"mlock", "mlock2", "mmap", "mprotect", "mremap", "msync", "munlock",
+	"munmap", "set_mempolicy",
 };
 
 static const char *const waiting[] = {
@@ -135,6 +136,10 @@ static int allow_some(scmp_filter_ctx f)
 	if (rc == 0)
 		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(setns), 1,
 				      SCMP_A1_32(SCMP_CMP_EQ, CLONE_NEWNET));
+	/* Pages of this process. */
+	if (rc == 0)
+		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(move_pages),
+				      1, SCMP_A0_32(SCMP_CMP_EQ, 0));
 	if (rc == 0)
 		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				      SCMP_A0(SCMP_CMP_MASKED_EQ, spaces, 0));
