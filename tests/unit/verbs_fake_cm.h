@@ -263,6 +263,9 @@ static inline int fake_accept(struct rdma_cm_id *id,
 	assert_non_null(id->qp);
 	if (!p)
 		return -EINVAL;
+	/* The other one has given up, its id waits: it answers no more. */
+	if (!p->id.qp)
+		return 0;
 	i->connected = p->connected = true;
 	((struct fake_qp *)id->qp)->peer = (struct fake_qp *)p->id.qp;
 	((struct fake_qp *)p->id.qp)->peer = (struct fake_qp *)id->qp;
