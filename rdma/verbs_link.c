@@ -239,6 +239,7 @@ static void up(struct pl_verbs_peer *p)
 	}
 	/* Lanes use tcp: connect anew, and begin with queue pairs. */
 	p->proven = true;
+	p->failed = false;
 	if (pl_verbs_is_lower(p)) {
 		pl_info("carrier: verbs work with node=%s, lanes go over to "
 			"them", p->base.node);
