@@ -288,6 +288,9 @@ void pl_verbs_dev_lost(struct pl_verbs_carrier *c, const char *why);
 /* Look again after a while. */
 void pl_verbs_dev_later(struct pl_verbs_carrier *c);
 void pl_verbs_dev_reopen_cb(evutil_socket_t fd, short what, void *arg);
+/* Why no memory can be locked, and what to set; returns out. */
+#define PL_VERBS_MEMLOCK_BYTES 160
+const char *pl_verbs_memlock(char *out, size_t size);
 /* NULL: refused, and said why. */
 struct pl_verbs_mr *pl_verbs_mr_new(struct pl_verbs_peer *p, const void *map,
 				    size_t len, int access, int *why);

@@ -51,6 +51,39 @@ int pl_verbs_resolve(struct pl_verbs_carrier *c, struct rdma_cm_id *id,
 
 /* --- opened and closed --------------------------------------------------- */
 
+/* Of a queue pair or a queue: the whole link ends, and is made anew. */
+static void link_event(const struct pl_verbs_link *l, enum ibv_event_type type)
+{
+	pl_verbs_link_fail(l->peer, -EIO, type == IBV_EVENT_QP_ACCESS_ERR ?
+			   "it wrote where it may not" :
+			   ibv_event_type_str(type));
+}
+
+/* What else happens shows in completions and connections. */
+static void async_event(struct pl_verbs_carrier *c,
+			const struct ibv_async_event *ev)
+{
+	const struct pl_verbs_qp *q;
+
+	switch (ev->event_type) {
+	case IBV_EVENT_DEVICE_FATAL:
+		pl_verbs_dev_lost(c, "the device has failed");
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		q = ev->element.qp->qp_context;
+		link_event(q->link, ev->event_type);
+		break;
+	case IBV_EVENT_CQ_ERR:
+		link_event(ev->element.cq->cq_context, ev->event_type);
+		break;
+	default:
+		pl_info("carrier: RDMA device %s: %s", c->v->device_name(c->ctx),
+			ibv_event_type_str(ev->event_type));
+	}
+}
+
 static void async_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct pl_verbs_carrier *c = arg;
@@ -59,16 +92,11 @@ static void async_cb(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	while (c->ctx && c->v->async_get(c->ctx, &ev) == 0) {
-		enum ibv_event_type type = ev.event_type;
+		const struct ibv_async_event copy = ev;
 
+		/* Who destroys something waits for its events. */
 		c->v->async_ack(&ev);
-		/* What else happens shows in completions and connections. */
-		if (type == IBV_EVENT_DEVICE_FATAL)
-			pl_verbs_dev_lost(c, "the device has failed");
-		else
-			pl_info("carrier: RDMA device %s: %s",
-				c->v->device_name(c->ctx),
-				ibv_event_type_str(type));
+		async_event(c, &copy);
 	}
 }
 
@@ -239,23 +267,31 @@ void pl_verbs_dev_reopen_cb(evutil_socket_t fd, short what, void *arg)
 
 /* --- registrations ------------------------------------------------------- */
 
-static void memlock_say(struct pl_verbs_carrier *c, size_t len)
+const char *pl_verbs_memlock(char *out, size_t size)
 {
 	struct rlimit rl;
 
-	if (c->memlock_said || getrlimit(RLIMIT_MEMLOCK, &rl) < 0)
+	if (getrlimit(RLIMIT_MEMLOCK, &rl) < 0 || rl.rlim_cur == RLIM_INFINITY)
+		pl_format(out, size, "out of memory, or of the device's own "
+			  "limits");
+	else
+		pl_format(out, size, "the limit of locked memory is %llu "
+			  "bytes. Set LimitMEMLOCK=infinity in the agent's "
+			  "unit, or ulimit -l unlimited",
+			  (unsigned long long)rl.rlim_cur);
+	return out;
+}
+
+static void memlock_say(struct pl_verbs_carrier *c, size_t len)
+{
+	char why[PL_VERBS_MEMLOCK_BYTES];
+
+	if (c->memlock_said)
 		return;
 	c->memlock_said = true;
-	if (rl.rlim_cur == RLIM_INFINITY)
-		pl_warn("carrier: %zu bytes can't be registered with the RDMA "
-			"device: out of memory, or of the device's own limits; "
-			"tcp moves them", len);
-	else
-		pl_warn("carrier: %zu bytes can't be registered with the RDMA "
-			"device: the limit of locked memory is %llu bytes. Set "
-			"LimitMEMLOCK=infinity in the agent's unit, or ulimit "
-			"-l unlimited; until then tcp moves them", len,
-			(unsigned long long)rl.rlim_cur);
+	pl_warn("carrier: %zu bytes can't be registered with the RDMA device: "
+		"%s; until then tcp moves them", len,
+		pl_verbs_memlock(why, sizeof(why)));
 }
 
 struct pl_verbs_mr *pl_verbs_mr_new(struct pl_verbs_peer *p, const void *map,

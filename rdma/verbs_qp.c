@@ -39,6 +39,14 @@ int pl_verbs_recv_post(struct pl_verbs_link *l, unsigned int i)
 	return recv_post(l, i);
 }
 
+static int not_registered(int rc, const char *what, struct pl_err *err)
+{
+	char why[PL_VERBS_MEMLOCK_BYTES];
+
+	return pl_err_set(err, -rc, "%s buffers can't be registered: %s", what,
+			  pl_verbs_memlock(why, sizeof(why)));
+}
+
 static int recv_open(struct pl_verbs_link *l, struct pl_err *err)
 {
 	const struct pl_verbs_calls *v = l->peer->c->v;
@@ -51,9 +59,7 @@ static int recv_open(struct pl_verbs_link *l, struct pl_err *err)
 	rc = v->mr_reg(l->peer->pd, l->recv, l->n_recv * sizeof(*l->recv),
 		       IBV_ACCESS_LOCAL_WRITE, &l->recv_mr);
 	if (rc < 0)
-		return pl_err_set(err, -rc, "receive buffers can't be "
-				  "registered (is the limit of locked memory, "
-				  "ulimit -l, too low?)");
+		return not_registered(rc, "receive", err);
 	rc = v->srq_open(l->peer->pd, l->n_recv, &l->srq);
 	if (rc < 0)
 		return pl_err_set(err, -rc, "no shared receive queue (device "
@@ -72,6 +78,7 @@ static struct ibv_qp_init_attr qp_attr(const struct pl_verbs_qp *q,
 	const struct pl_verbs_link *l = q->link;
 
 	return (struct ibv_qp_init_attr){
+		.qp_context = (void *)(uintptr_t)q,
 		.send_cq = l->cq,
 		.recv_cq = l->cq,
 		.srq = l->srq,
@@ -113,17 +120,16 @@ int pl_verbs_qp_open(struct pl_verbs_qp *q, struct rdma_cm_id *id,
 		rc = c->v->qp_create(id, q->link->peer->pd, &attr);
 	}
 	if (rc < 0)
-		return pl_err_set(err, -rc, "no queue pair (device limit: %d; "
-				  "carrier.connections is how many there are "
-				  "for each node)", c->attr.max_qp);
+		return pl_err_set(err, -rc, "no queue pair (the device has %d, "
+				  "rdma.max of the agent's cgroup may allow "
+				  "less; carrier.connections is how many there "
+				  "are for each node)", c->attr.max_qp);
 	q->num = id->qp->qp_num;
 	q->inline_max = attr.cap.max_inline_data;
 	rc = stage_open(q);
 	if (rc < 0) {
 		c->v->qp_destroy(id);
-		return pl_err_set(err, -rc, "send buffers can't be registered "
-				  "(is the limit of locked memory, ulimit -l, "
-				  "too low?)");
+		return not_registered(rc, "send", err);
 	}
 	return 0;
 }

@@ -309,6 +309,32 @@ static void completions_with_errors(void **state)
 	RUN_UNTIL(p->base, is_by_verbs(p));
 }
 
+/* The device says that a queue pair or a queue is of no use any more. */
+static void events_of_queues(void **state)
+{
+	static const enum ibv_event_type types[] = {
+		IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+		IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_CQ_ERR, IBV_EVENT_PORT_ERR,
+		IBV_EVENT_GID_CHANGE,
+	};
+	struct pair *p = *state;
+	struct stream s = { 0 };
+
+	faults_up(p, 7 * MB);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(types); i++) {
+		int downs;
+
+		RUN_UNTIL(p->base, is_by_verbs(p));
+		stream_to(p, &s, (i + 1) * MB - MB / 2);
+		downs = p->a.downs;
+		fake_async(types[i]);
+		RUN_UNTIL(p->base, !fk.event_there);
+		stream_to(p, &s, (i + 1) * MB);
+		/* What a port or a table has to say ends nothing by itself. */
+		assert_int_equal(p->a.downs > downs, i < 4);
+	}
+}
+
 static void device_goes_and_comes(void **state)
 {
 	struct pair *p = *state;
@@ -597,9 +623,9 @@ int main(void)
 		T(another_address), T(other_has_tcp), T(no_encryption),
 		T(each_call_fails),
 		T(calls_fail_in_service),
-		T(completions_with_errors), T(device_goes_and_comes),
-		T(port_goes_and_comes), T(memlock_there),
-		T(read_only_is_copied), T(nothing_inline),
+		T(completions_with_errors), T(events_of_queues),
+		T(device_goes_and_comes), T(port_goes_and_comes),
+		T(memlock_there), T(read_only_is_copied), T(nothing_inline),
 		T(out_of_queue_pairs), T(foreigner), T(writes_outside),
 		T(sends_of_a_wrong_form), T(lanes_come_and_go),
 	};

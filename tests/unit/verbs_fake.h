@@ -34,6 +34,7 @@ static inline int fake_qp_create(struct rdma_cm_id *id, struct ibv_pd *pd,
 		return -ENOMEM;
 	assert_non_null(attr->srq);
 	q = fake_alloc(sizeof(*q));
+	q->qp.qp_context = attr->qp_context;
 	q->qp.pd = pd;
 	q->qp.send_cq = attr->send_cq;
 	q->qp.recv_cq = attr->recv_cq;
@@ -133,9 +134,26 @@ static inline const char *fake_name(struct ibv_context *ctx)
 static inline int fake_async_get(struct ibv_context *ctx,
 				 struct ibv_async_event *out)
 {
-	(void)ctx;
-	(void)out;
-	return -EAGAIN;
+	eventfd_t n;
+
+	if (!fk.event_there)
+		return -EAGAIN;
+	(void)eventfd_read(ctx->async_fd, &n);
+	fk.event_there = false;
+	*out = fk.event;
+	return 0;
+}
+
+/* An event of the device's last queue pair, or of its queue. */
+static inline void fake_async(enum ibv_event_type type)
+{
+	fk.event = (struct ibv_async_event){ .event_type = type };
+	if (type == IBV_EVENT_CQ_ERR)
+		fk.event.element.cq = fk.qps->qp.send_cq;
+	else
+		fk.event.element.qp = &fk.qps->qp;
+	fk.event_there = true;
+	assert_int_equal(eventfd_write(fk.ctx.async_fd, 1), 0);
 }
 
 static inline void fake_async_ack(struct ibv_async_event *ev)

@@ -122,6 +122,8 @@ static struct fake {
 	struct fake_mr *mrs;
 	struct fake_cq *cqs;
 	unsigned int abandoned;
+	bool event_there;		/* in event */
+	struct ibv_async_event event;
 	unsigned int n_qps, n_mrs, n_pds, n_srqs, n_channels, n_comp;
 } fk;
 
