@@ -1,9 +1,9 @@
 /*
  * tests/system/resume_pods.c - what the pods of resume.sh do
  *
- *   serve               listens on "s", takes every lane, talks on each
+ *   serve [MS]          listens on "s", takes every lane, talks on each
  *   talk ADDR N [MS]    N lanes to there, talks on each until SIGUSR1;
- *                       MS: of pause between records
+ *                       MS: of its pause between records
  *   storm ADDR N        N lanes one after the other, a few records on each
  *   keep                listens on "k", takes one lane and waits for its end
  *   hold ADDR           a lane to there on which nothing is sent; its end
@@ -16,7 +16,8 @@
  * To talk is to send records both ways: number, length, checksum, bytes of a
  * random number. The first that is lost, repeated, out of order or changed
  * ends the program with 1. A file PROGRESS in the environment gets the number
- * of records (or versions) so far.
+ * of records (or versions) so far; RING_BYTES there is the size of the rings,
+ * RECORD_BYTES that of the largest record.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -60,6 +61,7 @@ struct talk {
 /* Of the whole program. */
 static _Atomic bool stop_all;
 static _Atomic uint64_t *progress;
+static uint32_t record_max = RECORD_MAX;
 
 static void on_usr1(int sig)
 {
@@ -133,7 +135,7 @@ static void *sender(void *arg)
 
 	while (!is_over(t)) {
 		r.no = t->sent;
-		r.len = 1 + (uint32_t)rand_r(&t->seed) % RECORD_MAX;
+		r.len = 1 + (uint32_t)rand_r(&t->seed) % record_max;
 		for (uint32_t i = 0; i < r.len; i += 509)
 			buf[i] = (uint8_t)rand_r(&t->seed);
 		r.sum = sum_of(buf, r.len);
@@ -247,6 +249,11 @@ static void *serve_one(void *arg)
 	return NULL;
 }
 
+static unsigned int pause_of(const char *ms)
+{
+	return ms ? (unsigned int)strtoul(ms, NULL, 10) : 0;
+}
+
 static int cmd_serve(char **arg)
 {
 	static _Atomic bool never;
@@ -255,7 +262,6 @@ static int cmd_serve(char **arg)
 	struct pl_err err = { 0 };
 	int rc = pl_open(&conn, &err);
 
-	(void)arg;
 	if (rc == 0)
 		rc = pl_listen(conn, "s", NULL, &l, &err);
 	if (rc < 0)
@@ -275,6 +281,7 @@ static int cmd_serve(char **arg)
 			return fail("accept", rc, &err);
 		t->stop = &never;
 		t->seed = (unsigned int)rand();
+		t->pause_ms = pause_of(arg[0]);
 		if (pthread_create(&p, NULL, serve_one, t))
 			return fail("thread", -EAGAIN, NULL);
 		pthread_detach(p);
@@ -285,7 +292,11 @@ static int cmd_serve(char **arg)
 
 static int connect_to(struct pl_conn *conn, const char *addr, struct talk *t)
 {
-	const struct pl_lane_opts opts = { .connect_timeout_ms = LIMIT_MS };
+	const char *ring = getenv("RING_BYTES");
+	const struct pl_lane_opts opts = {
+		.connect_timeout_ms = LIMIT_MS,
+		.ring_bytes = ring ? strtoul(ring, NULL, 10) : 0,
+	};
 	struct pl_err err = { 0 };
 	int rc = pl_connect(conn, addr, "s", &opts, &t->lane, &err);
 
@@ -309,8 +320,7 @@ static int cmd_talk(char **arg)
 			return 1;
 		t[i].stop = &stop_all;
 		t[i].seed = (unsigned int)i + 77;
-		t[i].pause_ms = arg[2] ? (unsigned int)strtoul(arg[2], NULL,
-							       10) : 0;
+		t[i].pause_ms = pause_of(arg[2]);
 		pl_lane_info(t[i].lane, &info);
 		if (pthread_create(&threads[i], NULL, talk_on, &t[i]))
 			return fail("thread", -EAGAIN, NULL);
@@ -602,7 +612,7 @@ static const struct {
 	int n_args, n_more;
 	int (*fn)(char **arg);
 } commands[] = {
-	{ "serve", 0, 0, cmd_serve }, { "talk", 2, 1, cmd_talk },
+	{ "serve", 0, 1, cmd_serve }, { "talk", 2, 1, cmd_talk },
 	{ "storm", 2, 0, cmd_storm }, { "own", 1, 0, cmd_own },
 	{ "read", 1, 0, cmd_read },   { "watch", 1, 0, cmd_watch },
 	{ "keep", 0, 0, cmd_keep },   { "hold", 1, 0, cmd_hold },
@@ -612,9 +622,14 @@ static const struct {
 int main(int argc, char **argv)
 {
 	const struct sigaction sa = { .sa_handler = on_usr1 };
+	const char *most = getenv("RECORD_BYTES");
 
 	sigaction(SIGUSR1, &sa, NULL);
 	map_progress();
+	if (most)
+		record_max = (uint32_t)strtoul(most, NULL, 10);
+	if (record_max == 0 || record_max > RECORD_MAX)
+		return 2;
 	for (size_t i = 0; argc > 1 && i < PL_ARRAY_SIZE(commands); i++) {
 		if (!strcmp(commands[i].name, argv[1]) &&
 		    argc - 2 >= commands[i].n_args &&
