@@ -55,11 +55,7 @@ static int add_pods(struct lp_bench *b, struct pl_err *err)
 						err);
 	}
 	if (rc == 0)
-		rc = ps_cluster_congestion(c, b->machine.congestion,
-					   sizeof(b->machine.congestion), err);
-	if (rc == 0)
-		rc = ps_cluster_carrier(c, "carrier", b->machine.carrier,
-					sizeof(b->machine.carrier), err);
+		rc = ps_cluster_facts(c, &b->machine, err);
 	return rc;
 }
 

@@ -12,7 +12,9 @@
 #include "bench/ps_job.h"
 #include "bench/ps_machine.h"
 #include "bench/ps_options.h"
+#include "bench/ps_nic.h"
 #include "bench/ps_progress.h"
+#include "bench/ps_usage.h"
 
 #define PS_RAW_MS 500
 
@@ -62,6 +64,9 @@ struct ps_run {
 	double step_p50_ms, step_p99_ms;	/* of the slowest worker */
 	double cpu_s_per_gb;		/* all cores, per GB of gradients */
 	char path[64];			/* of gradients and parameters */
+	char grad_path[64], param_path[64];
+	struct ps_nic nic;		/* of the roles, with their address */
+	double used[PS_COUNTERS];	/* in the measured steps */
 	bool local_sum, verified;
 	uint64_t checksum;		/* of the parameters at the end */
 	struct ps_epoch curve[PS_EPOCHS_MAX];	/* --train */

@@ -105,7 +105,7 @@ static int configure_links(int ns, unsigned int n, struct pl_err *err)
 	pl_prefix_parse(text, &addr);
 	rc = pl_nl_link_set(&nl, 1, -1, 0, 1, err);
 	if (rc == 0)
-		rc = pl_nl_link_get(&nl, "u", &link, err);
+		rc = pl_nl_link_get(&nl, PS_WIRE_NAME, &link, err);
 	if (rc == 0)
 		rc = pl_nl_link_set(&nl, link.index, -1, 0, 1, err);
 	if (rc == 0)
@@ -116,7 +116,8 @@ static int configure_links(int ns, unsigned int n, struct pl_err *err)
 
 static int make_underlay(const struct ps_cluster *c, struct pl_err *err)
 {
-	struct pl_veth v = { .name = "u", .peer_name = "u" };
+	struct pl_veth v = { .name = PS_WIRE_NAME,
+			      .peer_name = PS_WIRE_NAME };
 	pl_auto_fd a = -1, b = -1;
 	struct pl_nl nl;
 	int rc = pl_netns_open(c->node[0].netns, &a, err);
@@ -437,7 +438,8 @@ int ps_cluster_init(struct ps_cluster *c, const char *run_dir,
 	if (rc == 0)
 		rc = make_underlay(c, err);
 	for (n = 1; n <= PS_NODES && rc == 0 && c->wire.bytes_per_s; n++)
-		rc = ps_wire_apply(&c->wire, c->node[n - 1].netns, "u", err);
+		rc = ps_wire_apply(&c->wire, c->node[n - 1].netns, PS_WIRE_NAME,
+				   err);
 	if (rc == 0)
 		rc = write_registry(c, err);
 	if (rc == 0)
@@ -466,8 +468,8 @@ int ps_cluster_pod_add(struct ps_cluster *c, unsigned int node,
 	return rc;
 }
 
-int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
-			  struct pl_err *err)
+static int congestion_of_all(const struct ps_cluster *c, char *list,
+			     size_t size, struct pl_err *err)
 {
 	char name[PS_CONGESTION_BYTES];
 	int rc = 0;
@@ -483,8 +485,9 @@ int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
 	return rc;
 }
 
-int ps_cluster_carrier(const struct ps_cluster *c, const char *key, char *list,
-		       size_t size, struct pl_err *err)
+/* A text ("carrier") that agents show of their connections to each other. */
+static int carrier_of_all(const struct ps_cluster *c, const char *key,
+			  char *list, size_t size, struct pl_err *err)
 {
 	list[0] = '\0';
 	for (unsigned int n = 1; n <= PS_NODES; n++) {
@@ -502,6 +505,25 @@ int ps_cluster_carrier(const struct ps_cluster *c, const char *key, char *list,
 		}
 	}
 	return 0;
+}
+
+int ps_cluster_facts(const struct ps_cluster *c, struct ps_machine *m,
+		     struct pl_err *err)
+{
+	int rc = congestion_of_all(c, m->congestion, sizeof(m->congestion),
+				   err);
+
+	if (rc == 0)
+		rc = carrier_of_all(c, "congestionControl",
+				    m->carrier_congestion,
+				    sizeof(m->carrier_congestion), err);
+	if (rc == 0)
+		rc = carrier_of_all(c, "carrier", m->carrier,
+				    sizeof(m->carrier), err);
+	if (rc == 0)
+		rc = ps_nic_probe_in(c->node[0].netns, PS_WIRE_NAME, &m->wire,
+				     err);
+	return rc;
 }
 
 int ps_cluster_fini(struct ps_cluster *c, struct pl_err *err)

@@ -18,10 +18,12 @@
 #include "common/err.h"
 #include "bench/cni_run.h"
 #include "bench/ps_child.h"
+#include "bench/ps_machine.h"
 #include "bench/ps_options.h"
 #include "bench/ps_wire.h"
 
 #define PS_NODES 2
+#define PS_WIRE_NAME "u"	/* the device between the nodes, in each of them */
 #define PS_PODS_MAX (PS_WORKERS_MAX + 2 * PS_SERVERS_MAX)
 #define PS_FILE_BYTES 512
 /* A socket in it must fit into a sockaddr_un. */
@@ -78,16 +80,13 @@ int ps_cluster_pod_add(struct ps_cluster *c, unsigned int node,
 		       const char *name, struct ps_pod **pod,
 		       struct pl_err *err);
 
-/* What TCP of all namespaces uses: "bbr", "bbr+reno" where they differ. */
-int ps_cluster_congestion(const struct ps_cluster *c, char *list, size_t size,
-			  struct pl_err *err);
-
 /*
- * What the agents say of their connections to each other: a text of each node
- * that they show ("carrier", "congestionControl").
+ * What is between the pods: m's congestion control of all namespaces ("bbr",
+ * "bbr+reno" where they differ) and of the agents' connections, their carrier,
+ * and the wire.
  */
-int ps_cluster_carrier(const struct ps_cluster *c, const char *key, char *list,
-		       size_t size, struct pl_err *err);
+int ps_cluster_facts(const struct ps_cluster *c, struct ps_machine *m,
+		     struct pl_err *err);
 
 /*
  * "none", "auth" (a pre-shared key, then plain text) or "tls" (a pre-shared key

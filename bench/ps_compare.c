@@ -148,17 +148,7 @@ int ps_bench_cluster(struct ps_bench *b, struct pl_err *err)
 	if (rc == 0)
 		rc = add_all_pods(b, err);
 	if (rc == 0)
-		rc = ps_cluster_congestion(&b->cluster, b->machine.congestion,
-					   sizeof(b->machine.congestion), err);
-	if (rc == 0)
-		rc = ps_cluster_carrier(&b->cluster, "congestionControl",
-					b->machine.carrier_congestion,
-					sizeof(b->machine.carrier_congestion),
-					err);
-	if (rc == 0)
-		rc = ps_cluster_carrier(&b->cluster, "carrier",
-					b->machine.carrier,
-					sizeof(b->machine.carrier), err);
+		rc = ps_cluster_facts(&b->cluster, &b->machine, err);
 	return rc;
 }
 

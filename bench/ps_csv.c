@@ -69,10 +69,12 @@ int ps_csv_save(const char *path, const cJSON *doc, struct pl_err *err)
 	if (!f)
 		return pl_err_set(err, ENOMEM, "out of memory");
 	line(f, cJSON_GetArrayItem(list, 0), "", true, &n);
+	line(f, doc, "", true, &n);
 	fputc('\n', f);
 	cJSON_ArrayForEach(r, list) {
 		n = 0;
 		line(f, r, "", false, &n);
+		line(f, doc, "", false, &n);
 		fputc('\n', f);
 	}
 	if (fclose(f) != 0)

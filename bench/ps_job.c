@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "common/util.h"
+#include "bench/ps_nic.h"
 
 int ps_job_init(struct ps_job *job, const struct ps_opts *o,
 		struct pl_err *err)
@@ -145,6 +146,7 @@ static void add_worker(cJSON *j, const struct ps_job *job,
 		       const struct ps_report *r)
 {
 	cJSON *steps = cJSON_AddArrayToObject(j, "step_ns");
+	struct ps_nic nic;
 	unsigned int i;
 
 	if (r->n_curve)
@@ -156,6 +158,8 @@ static void add_worker(cJSON *j, const struct ps_job *job,
 		cJSON_AddStringToObject(j, "congestion_control",
 					r->congestion);
 	cJSON_AddBoolToObject(j, "local_sum", r->local_sum);
+	ps_nic_of(job->o.bind.n ? job->o.bind.text[0] : NULL, &nic);
+	ps_nic_add(j, "nic", &nic);
 	for (i = 0; i < job->o.steps; i++)
 		cJSON_AddItemToArray(steps, cJSON_CreateNumber(
 				     (double)r->step_ns[i]));

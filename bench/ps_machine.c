@@ -95,6 +95,7 @@ void ps_machine_head(const struct ps_machine *m, const char *program,
 	cJSON_AddStringToObject(o, "kernel", m->kernel);
 	cJSON_AddStringToObject(o, "congestion_control", m->congestion);
 	cJSON_AddStringToObject(o, "carrier", m->carrier);
+	ps_nic_add(o, "wire", &m->wire);
 }
 
 uint64_t ps_machine_busy_ns(void)

@@ -9,6 +9,7 @@
 #include <cjson/cJSON.h>
 
 #include "common/err.h"
+#include "bench/ps_nic.h"
 
 struct ps_machine {
 	char kernel[160];
@@ -18,6 +19,7 @@ struct ps_machine {
 	/* Of TCP: what namespaces have, and the overlay's sockets used. */
 	char congestion[64], overlay_congestion[64], carrier_congestion[64];
 	char carrier[64];		/* "tcp", "tcp+tls": between agents */
+	struct ps_nic wire;		/* between the nodes */
 };
 
 /* What the machine can do at best, measured beside the runs. 0: not known. */

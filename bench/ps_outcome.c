@@ -52,17 +52,29 @@ void ps_outcome_list(char *list, size_t size, const char *word)
 }
 
 /* A role that talks to several says so in one text: "shm+tcp". */
-static void add_path(struct ps_outcome *out, const char *path)
+static void add_words(char *list, size_t size, const char *path)
 {
-	char word[sizeof(out->path)];
+	char word[sizeof(((struct ps_outcome *)0)->path)];
 
 	while (*path) {
 		size_t len = strcspn(path, "+");
 
 		snprintf(word, sizeof(word), "%.*s", (int)len, path);
-		ps_outcome_list(out->path, sizeof(out->path), word);
+		ps_outcome_list(list, size, word);
 		path += len + (path[len] ? 1 : 0);
 	}
+}
+
+static void add_grad_path(struct ps_outcome *out, const char *path)
+{
+	add_words(out->path, sizeof(out->path), path);
+	add_words(out->grad_path, sizeof(out->grad_path), path);
+}
+
+static void add_param_path(struct ps_outcome *out, const char *path)
+{
+	add_words(out->path, sizeof(out->path), path);
+	add_words(out->param_path, sizeof(out->param_path), path);
 }
 
 static int checksum_of(const struct ps_child *c, const cJSON *doc,
@@ -97,7 +109,7 @@ static int add_server(struct ps_outcome *out, const struct ps_child *c,
 	cJSON_ArrayForEach(p, paths) {
 		if (!cJSON_IsString(p))
 			return need(c, "grad_paths", 0, err);
-		add_path(out, p->valuestring);
+		add_grad_path(out, p->valuestring);
 	}
 	return 0;
 }
@@ -158,6 +170,17 @@ static int add_curve(struct ps_outcome *out, const struct ps_child *c,
 	return 0;
 }
 
+/* That of the first worker, which is rank 0. */
+static int add_nic(struct ps_outcome *out, const struct ps_child *c,
+		   const cJSON *doc, struct pl_err *err)
+{
+	const cJSON *o = cJSON_GetObjectItem(doc, "nic");
+
+	if (!o || out->nic.name[0])
+		return 0;
+	return need(c, "nic", ps_nic_read(o, &out->nic) == 0, err);
+}
+
 static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 		      const cJSON *doc, bool both, uint64_t *sum,
 		      struct pl_err *err)
@@ -192,6 +215,8 @@ static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 				      &sent, NULL), err);
 	if (rc == 0)
 		rc = checksum_of(c, doc, sum, err);
+	if (rc == 0)
+		rc = add_nic(out, c, doc, err);
 	if (rc < 0)
 		return rc;
 	out->sent_bytes += (double)sent;
@@ -199,8 +224,8 @@ static int add_worker(struct ps_outcome *out, const struct ps_child *c,
 	out->local_sum |= local_sum;
 	/* Without servers, workers have both ends. */
 	if (both)
-		add_path(out, grad_path);
-	add_path(out, path);
+		add_grad_path(out, grad_path);
+	add_param_path(out, path);
 	ps_outcome_list(out->congestion, sizeof(out->congestion), congestion);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "common/err.h"
 #include "bench/ps_child.h"
 #include "bench/ps_job.h"
+#include "bench/ps_nic.h"
 #include "bench/ps_options.h"
 
 struct ps_outcome {
@@ -17,6 +18,8 @@ struct ps_outcome {
 	double *step_ns;		/* of the slowest worker, per step */
 	unsigned int steps;
 	char path[64];			/* "shm"; "tcp+shm" when they differ */
+	char grad_path[64], param_path[64];	/* each direction alone */
+	struct ps_nic nic;		/* of worker 0 */
 	char congestion[64];		/* of the workers' sockets, so too */
 	bool local_sum, verified;
 	uint64_t checksum;

@@ -106,6 +106,13 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 					 runs[i].images_per_s);
 	}
 	snprintf(out->path, sizeof(out->path), "%s", runs[n - 1].path);
+	snprintf(out->grad_path, sizeof(out->grad_path), "%s",
+		 runs[n - 1].grad_path);
+	snprintf(out->param_path, sizeof(out->param_path), "%s",
+		 runs[n - 1].param_path);
+	out->nic = runs[n - 1].nic;
+	for (unsigned int i = 0; i < PS_COUNTERS; i++)
+		out->used[i] = MEDIAN(used[i]) / b->o.steps;
 }
 
 const char *ps_result_transport(const struct ps_result *r)
@@ -155,6 +162,7 @@ static void add_machine(cJSON *doc, const struct ps_bench *b)
 	add_text(tcp, "carrier", m->carrier_congestion);
 	add_text(o, "default_qdisc", m->qdisc);
 	add_text(o, "carrier", m->carrier);
+	ps_nic_add(o, "wire", &m->wire);
 }
 
 /* What was run, and how. */
@@ -180,6 +188,31 @@ static void add_job(cJSON *o, const struct ps_bench *b,
 	add_limit(o, "link_bytes_per_s", (double)b->o.wire.bytes_per_s);
 }
 
+static void add_paths(cJSON *o, const struct ps_result *r)
+{
+	cJSON *paths;
+
+	cJSON_AddStringToObject(o, "path", r->path);
+	paths = cJSON_AddObjectToObject(o, "paths");
+	add_text(paths, "gradients", r->grad_path);
+	add_text(paths, "parameters", r->param_path);
+	ps_nic_add(o, "nic", &r->nic);
+}
+
+/* Of one step. */
+static void add_used(cJSON *o, const struct ps_result *r)
+{
+	cJSON *cpu = cJSON_AddObjectToObject(o, "cpu_s_per_step");
+	cJSON *wire = cJSON_AddObjectToObject(o, "wire_bytes_per_step");
+
+	add(cpu, "machine", r->used[PS_BUSY] / 1e9);
+	add(cpu, "servers", r->used[PS_CPU_SERVERS] / 1e9);
+	add(cpu, "workers", r->used[PS_CPU_WORKERS] / 1e9);
+	add(cpu, "agents", r->used[PS_CPU_AGENTS] / 1e9);
+	add(wire, "from_first_node", r->used[PS_WIRE_OUT]);
+	add(wire, "to_first_node", r->used[PS_WIRE_BACK]);
+}
+
 static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 {
 	cJSON *o = cJSON_CreateObject(), *range, *ms, *raw;
@@ -198,7 +231,8 @@ static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 	add(o, "scaling_efficiency", r->scaling_efficiency);
 	add(o, "roofline_share", r->roofline_share);
 	add(o, "formula_share", r->formula_share);
-	cJSON_AddStringToObject(o, "path", r->path);
+	add_paths(o, r);
+	add_used(o, r);
 	cJSON_AddBoolToObject(o, "local_sum", r->local_sum);
 	cJSON_AddBoolToObject(o, "verified", r->verified);
 	add_limit(o, "memory_bytes_per_s", r->limits.memory_bytes_per_s);

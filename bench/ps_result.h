@@ -26,7 +26,9 @@ struct ps_result {
 	double raw_share;		/* of limits.raw_both_ways */
 	double formula_share;		/* of ps_formula_images */
 	struct ps_limits limits;
-	char path[64];
+	char path[64], grad_path[64], param_path[64];
+	struct ps_nic nic;
+	double used[PS_COUNTERS];	/* in a step; CPU in ns */
 	double sent_bytes;		/* of a worker and step */
 	bool local_sum, verified;
 };

@@ -7,7 +7,7 @@
  *
  *   worker     {"role":"worker","rank":R,"ok":true,"verified":B,"path":P,
  *               "param_path":P,"congestion_control":NAME,
- *               "local_sum":B,"step_ns":[N,…],
+ *               "local_sum":B,"nic":{…},"step_ns":[N,…],
  *               "t_first_ns":N,"t_last_ns":N,"sent_bytes":N,
  *               "received_bytes":N,"checksum":HEX,
  *               "curve":[{"seconds":S,"accuracy":A},…]}
@@ -22,6 +22,7 @@
  * the beginning of the first and the end of the last of them. path is that of
  * the gradients as the transport reports it ("shm", "tcp", "overlay-tcp";
  * "shm+tcp" when servers differ).
+ * nic is the device with the worker's address, as ps_nic_add makes it.
  * sent_bytes and received_bytes are what this worker handed to and took from
  * the transport in the measured steps. congestion_control is that of the
  * overlay's sockets and absent with other transports. verified is false with

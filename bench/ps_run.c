@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/util.h"
 #include "bench/ps_outcome.h"
+#include "bench/ps_usage.h"
 
 #define ARGS_MAX 64
 
@@ -224,60 +225,19 @@ static int start_worker(const struct ps_bench *b, const struct ps_case *c,
 	return rc;
 }
 
-/* --- the time the machine was busy --- */
-
-/* Samples, from which the interval that the workers report is cut. */
-#define SAMPLES 4096
-
-struct cpu_log {
-	struct ps_progress *progress;
-	unsigned int n, skip, seen;
-	uint64_t at_ns[SAMPLES], busy_ns[SAMPLES];
-};
-
-static void cpu_sample(struct cpu_log *l)
-{
-	unsigned int i;
-
-	if (l->seen++ % (l->skip + 1))
-		return;
-	if (l->n == SAMPLES) {
-		/* A long run: every second one will do. */
-		for (i = 0; i < SAMPLES / 2; i++) {
-			l->at_ns[i] = l->at_ns[2 * i];
-			l->busy_ns[i] = l->busy_ns[2 * i];
-		}
-		l->n = SAMPLES / 2;
-		l->skip = 2 * l->skip + 1;
-	}
-	l->at_ns[l->n] = pl_now_ns();
-	l->busy_ns[l->n++] = ps_machine_busy_ns();
-}
-
-/* Between two samples the machine is taken to be evenly busy. */
-static double busy_at(const struct cpu_log *l, uint64_t at)
-{
-	unsigned int i = 1;
-	double part;
-
-	if (l->n < 2)
-		return 0;
-	while (i + 1 < l->n && l->at_ns[i] < at)
-		i++;
-	part = ((double)at - (double)l->at_ns[i - 1]) /
-	       (double)(l->at_ns[i] - l->at_ns[i - 1]);
-	return (double)l->busy_ns[i - 1] +
-	       part * (double)(l->busy_ns[i] - l->busy_ns[i - 1]);
-}
-
 /* --- a run --- */
+
+struct watched {
+	struct ps_progress *progress;
+	struct ps_usage *usage;
+};
 
 static bool look(void *arg)
 {
-	struct cpu_log *l = arg;
+	const struct watched *w = arg;
 
-	ps_progress_draw(l->progress);
-	cpu_sample(l);
+	ps_progress_draw(w->progress);
+	ps_usage_sample(w->usage);
 	return true;
 }
 
@@ -314,7 +274,7 @@ static int timeout_ms(const struct ps_bench *b, const struct ps_case *c)
 }
 
 static void fill_run(const struct ps_bench *b, const struct ps_case *c,
-		     const struct ps_outcome *r, const struct cpu_log *cpu,
+		     const struct ps_outcome *r, const struct ps_usage *usage,
 		     struct ps_run *run)
 {
 	double s = (double)(r->t_last_ns - r->t_first_ns) / 1e9;
@@ -328,9 +288,15 @@ static void fill_run(const struct ps_bench *b, const struct ps_case *c,
 	run->images_per_s = (double)batch * b->o.workers * b->o.steps / s;
 	run->step_p50_ms = ps_outcome_step_ms(r, 0.50);
 	run->step_p99_ms = ps_outcome_step_ms(r, 0.99);
-	run->cpu_s_per_gb = (busy_at(cpu, r->t_last_ns) -
-			     busy_at(cpu, r->t_first_ns)) / bytes;
+	for (unsigned int i = 0; i < PS_COUNTERS; i++)
+		run->used[i] = ps_usage_between(usage, i, r->t_first_ns,
+						r->t_last_ns);
+	run->cpu_s_per_gb = run->used[PS_BUSY] / bytes;
 	snprintf(run->path, sizeof(run->path), "%s", r->path);
+	snprintf(run->grad_path, sizeof(run->grad_path), "%s", r->grad_path);
+	snprintf(run->param_path, sizeof(run->param_path), "%s",
+		 r->param_path);
+	run->nic = r->nic;
 	run->local_sum = r->local_sum;
 	run->verified = r->verified;
 	run->checksum = r->checksum;
@@ -344,32 +310,34 @@ int ps_run_case(struct ps_bench *b, const struct ps_case *c,
 {
 	unsigned int n = servers_of(b, c) + b->o.workers;
 	struct ps_child child[PS_SERVERS_MAX + PS_WORKERS_MAX] = { 0 };
-	pl_auto_free struct cpu_log *cpu = calloc(1, sizeof(*cpu));
+	struct watched seen = { .progress = &b->progress };
 	struct ps_watch watch = b->watch;
 	struct ps_opts o = b->o;
 	struct ps_outcome out = { 0 };
 	int rc;
 
-	if (!cpu)
-		return pl_err_set(err, ENOMEM, "out of memory");
+	rc = ps_usage_create(&b->cluster, child, n, servers_of(b, c),
+			     &seen.usage, err);
+	if (rc < 0)
+		return rc;
 	o.compressions = 1u << c->compression;
-	cpu->progress = &b->progress;
 	watch.tick = look;
-	watch.arg = cpu;
+	watch.arg = &seen;
 	rc = start_all(b, c, child, err);
 	if (rc == 0)
 		rc = ps_cluster_wait(&b->cluster, child, n, &watch,
 				     timeout_ms(b, c), err);
-	cpu_sample(cpu);
+	ps_usage_sample(seen.usage);
 	if (rc == 0)
 		rc = ps_outcome_read(&o, c->strategy, child, n, &out, err);
 	if (rc == 0) {
-		fill_run(b, c, &out, cpu, run);
+		fill_run(b, c, &out, seen.usage, run);
 		ps_outcome_list(b->machine.overlay_congestion,
 				sizeof(b->machine.overlay_congestion),
 				out.congestion);
 	}
 	ps_outcome_fini(&out);
+	ps_usage_destroy(seen.usage);
 	ps_children_end(child, n);
 	if (rc < 0 && rc != -EINTR)
 		pl_err_prefix(err, "%s, %s, %s, %s", c->model->name,

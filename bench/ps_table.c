@@ -56,6 +56,18 @@ static void row(const struct ps_result *r, FILE *out)
 		cell(t[8], sizeof(t[8]), "%", r->formula_share), path);
 }
 
+/* What a step took, and which way its bytes went. */
+static void used(const struct ps_result *r, FILE *out)
+{
+	fprintf(out, "  %-9s CPU ms/step: servers %.1f, workers %.1f, agents "
+		"%.1f; wire MB/step: %.2f there, %.2f back; gradients %s, "
+		"parameters %s\n", ps_result_transport(r),
+		r->used[PS_CPU_SERVERS] / 1e6, r->used[PS_CPU_WORKERS] / 1e6,
+		r->used[PS_CPU_AGENTS] / 1e6, r->used[PS_WIRE_OUT] / 1e6,
+		r->used[PS_WIRE_BACK] / 1e6, r->grad_path[0] ? r->grad_path :
+		"none", r->param_path[0] ? r->param_path : "none");
+}
+
 static void head(const struct ps_result *r, FILE *out)
 {
 	fprintf(out, "\n%s (%.0f MB), %s, %s\n", r->c.model->name,
@@ -98,6 +110,28 @@ static void carrier(const struct ps_machine *m, FILE *out)
 {
 	if (m->carrier[0])
 		fprintf(out, "carrier     %s between the agents\n", m->carrier);
+}
+
+static void devices(const struct ps_bench *b, const struct ps_result *r,
+		    unsigned int n, FILE *out)
+{
+	char text[160];
+
+	ps_nic_text(&b->machine.wire, text, sizeof(text));
+	fprintf(out, "wire        %s%s\n", text, b->o.wire.bytes_per_s ?
+		", shaped by --link" : "");
+	for (unsigned int i = 0; i < n; i++) {
+		bool again = !r[i].nic.name[0];
+
+		for (unsigned int k = 0; k < i; k++)
+			again |= !memcmp(&r[k].nic, &r[i].nic,
+					 sizeof(r[i].nic));
+		if (again)
+			continue;
+		ps_nic_text(&r[i].nic, text, sizeof(text));
+		fprintf(out, "workers' %s%s\n", r[i].c.transport == PS_HOST ?
+			"node " : "pod ", text);
+	}
 }
 
 static void memory(const struct ps_result *r, unsigned int n, FILE *out)
@@ -180,6 +214,7 @@ static void notes(const struct ps_bench *b, const struct ps_result *r,
 	computing(o, out);
 	tcp(&b->machine, out);
 	carrier(&b->machine, out);
+	devices(b, r, n, out);
 	fprintf(out, "spread      from the slowest to the fastest run, as a share "
 		"of the median\n");
 	fprintf(out, "CPU s/GB    busy time of the whole machine (/proc/stat) "
@@ -240,6 +275,7 @@ void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 			continue;
 		for (unsigned int k = 0; k <= i; k++)
 			if (is_same_block(&r[k], &r[i])) {
+				used(&r[k], out);
 				raw_share(b, &r[k], out);
 				codec_gain(r, n, &r[k], out);
 			}

@@ -361,7 +361,6 @@ static int check_all(struct bench *b, struct pl_err *err)
 static int add_pods(struct bench *b, struct pl_err *err)
 {
 	struct ps_cluster *c = &b->cluster;
-	struct ps_machine *m = &b->machine;
 	int rc = ps_cluster_pod_add(c, 1, "client", &b->client, err);
 
 	if (rc == 0)
@@ -371,11 +370,7 @@ static int add_pods(struct bench *b, struct pl_err *err)
 		rc = ps_cluster_pod_add(c, 2, "far",
 					&b->server[LP_CROSS_NODE], err);
 	if (rc == 0)
-		rc = ps_cluster_congestion(c, m->congestion,
-					   sizeof(m->congestion), err);
-	if (rc == 0)
-		rc = ps_cluster_carrier(c, "carrier", m->carrier,
-					sizeof(m->carrier), err);
+		rc = ps_cluster_facts(c, &b->machine, err);
 	return rc;
 }
 

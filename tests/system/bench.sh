@@ -33,6 +33,22 @@ check "the node's gradients are summed when the server is remote" \
 check "every number is there" q all '[.results[]|.images_per_s,.step_ms.p50,
 	.step_ms.p99,.gradient_bytes_per_s,.cpu_s_per_gb,.speedup_vs_overlay,
 	.scaling_efficiency,.roofline_share|type=="number" and .>0]|all'
+check "each direction has its path" q all '[.results[]|.paths.gradients,
+	.paths.parameters]==["overlay-tcp","overlay-tcp","shm","shm",
+	"overlay-tcp","overlay-tcp","tcp","tcp"]'
+check "each role has its CPU time" q all '[.results[].cpu_s_per_step|
+	.machine,.servers,.workers]|length==12 and all(.>0)'
+# The model has more than 4 MB; of two steps, samples tell it roughly.
+check "the wire carries what crosses it, both ways" q all '[.results[]|
+	select(.placement=="cross-node").wire_bytes_per_step|
+	.from_first_node,.to_first_node]|length==4 and all(.>1e6)'
+check "and nothing within a node" q all '[.results[]|
+	select(.placement=="same-node").wire_bytes_per_step|
+	.from_first_node,.to_first_node]|length==4 and all(.<1e6)'
+check "devices are named, with their MTU" q all '(.machine.wire|.driver=="veth"
+	and .mtu>=1500 and (.offloads|test("gso"))) and ([.results[].nic|
+	.name=="eth0" and .driver=="veth" and .mtu>1000]|length==4 and all)'
+check "the table has them" grep -q "^wire  *veth u, .* MTU " "$T/all.out"
 check "memory and the raw rate were measured beside each" \
 	q all '[.results[]|.memory_bytes_per_s,.raw_bytes_per_s.one_way,
 	.raw_bytes_per_s.both_ways|.>0]|length==12 and all'

@@ -34,6 +34,8 @@ same_csv() {
 	    assert row["variable_update"] == r["variable_update"], row
 	    assert float(row["images_per_s"]) == r["images_per_s"], row
 	    assert float(row["step_ms.p50"]) == r["step_ms"]["p50"], row
+	    assert row["machine.kernel"] and row["version"], row
+	    assert float(row["nic.mtu"] or 0) == (r["nic"]["mtu"] or 0), row
 	EOF
 }
 check "the CSV has the same" same_csv

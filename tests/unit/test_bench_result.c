@@ -77,6 +77,8 @@ static void reports_are_put_together(void **state)
 	assert_int_equal(out.t_last_ns, 9500);
 	NEAR(ps_outcome_step_ms(&out, 0.5), 4.5);
 	assert_string_equal(out.path, "tcp");
+	assert_string_equal(out.grad_path, "tcp");
+	assert_string_equal(out.param_path, "tcp");
 	assert_true(out.local_sum);
 	assert_true(out.verified);
 	assert_int_equal(out.checksum, 0xa7);
@@ -256,7 +258,7 @@ static void json_has_this_shape(void **state)
 	(void)state;
 	check_keys(doc, "version machine results left_out ");
 	check_keys(m, "kernel cpu cores congestion_control default_qdisc "
-		   "carrier ");
+		   "carrier wire ");
 	check_keys(cJSON_GetObjectItem(m, "congestion_control"),
 		   "sysctl overlay_sockets carrier ");
 	check_keys(one, "model placement variable_update transport compression "
@@ -265,7 +267,9 @@ static void json_has_this_shape(void **state)
 		   "images_per_s images_per_s_range step_ms "
 		   "gradient_bytes_per_s cpu_s_per_gb "
 		   "speedup_vs_overlay scaling_efficiency roofline_share "
-		   "formula_share path local_sum verified memory_bytes_per_s raw_bytes_per_s "
+		   "formula_share path paths nic cpu_s_per_step "
+		   "wire_bytes_per_step local_sum verified "
+		   "memory_bytes_per_s raw_bytes_per_s "
 		   "raw_share ");
 	check_keys(cJSON_GetObjectItem(one, "step_ms"), "p50 p99 ");
 	check_keys(cJSON_GetObjectItem(one, "raw_bytes_per_s"),
