@@ -212,7 +212,9 @@ $(O)/tests/system/%: tests/system/%.c $(AR_tests)
 $(O)/tests/vm/%: tests/vm/%.c
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -o $@ $< \
-		$(LDFLAGS) $(call pkgs,libibverbs,--libs)
+		$(LDFLAGS) $(call pkgs,$(PK_VERBS),--libs)
+# A preloaded library.
+$(O)/tests/vm/verbs_evil: CFLAGS += -fPIC -shared
 
 $(O)/tests/fuzz/%: tests/fuzz/%.c $(AR_fuzz)
 	@mkdir -p $(@D)
