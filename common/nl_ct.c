@@ -19,15 +19,17 @@ struct forget {
 };
 
 /* The member of a nest of nests; NULL: none. */
-static struct nlattr *inner(struct nlattr *nest, int attr)
+static const struct nlattr *inner(const struct nlattr *nest, int attr)
 {
-	return nest ? nla_find(nla_data(nest), nla_len(nest), attr) : NULL;
+	if (!nest)
+		return NULL;
+	return pl_nla_find(pl_nla_data(nest), pl_nla_len(nest), attr);
 }
 
-static bool matches(const struct forget *f, struct nlattr *tuple)
+static bool matches(const struct forget *f, const struct nlattr *tuple)
 {
-	struct nlattr *ip = inner(tuple, CTA_TUPLE_IP);
-	struct nlattr *proto = inner(tuple, CTA_TUPLE_PROTO);
+	const struct nlattr *ip = inner(tuple, CTA_TUPLE_IP);
+	const struct nlattr *proto = inner(tuple, CTA_TUPLE_PROTO);
 	bool v4 = f->family == AF_INET;
 	struct pl_addr dst;
 
@@ -42,16 +44,15 @@ static bool matches(const struct forget *f, struct nlattr *tuple)
 
 static int look_at(const struct nlmsghdr *h, void *arg)
 {
-	struct nlattr *tuple = nlmsg_find_attr((struct nlmsghdr *)h,
-					       sizeof(struct nfgenmsg),
-					       CTA_TUPLE_ORIG);
+	const struct nlattr *tuple = pl_nlmsg_find(h, sizeof(struct nfgenmsg),
+						   CTA_TUPLE_ORIG);
 	struct forget *f = arg;
 	size_t n;
 	char *p;
 
 	if (!tuple || !matches(f, tuple))
 		return 0;
-	n = (size_t)nla_total_size(nla_len(tuple));
+	n = NLA_ALIGN(tuple->nla_len);
 	p = realloc(f->found, f->bytes + n);
 	if (!p) {
 		f->full = true;
@@ -68,16 +69,17 @@ static int look_at(const struct nlmsghdr *h, void *arg)
 static int forget_all(struct pl_nl *nl, const struct forget *f,
 		      const struct nfgenmsg *gen, struct pl_err *err)
 {
-	struct nlattr *tuple = (struct nlattr *)f->found;
-	int left = (int)f->bytes, n = 0, rc;
+	const struct nlattr *tuple = (const void *)f->found;
+	size_t left = f->bytes;
+	int n = 0, rc;
 
-	for (; nla_ok(tuple, left); tuple = nla_next(tuple, &left), n++) {
+	for (; pl_nla_ok(tuple, left); tuple = pl_nla_next(tuple, &left), n++) {
 		struct pl_nlreq r;
 
 		pl_nlreq_init(&r, MSG(IPCTNL_MSG_CT_DELETE), 0, gen,
 			      sizeof(*gen));
 		pl_nlreq_put(&r, CTA_TUPLE_ORIG | NLA_F_NESTED,
-			     nla_data(tuple), (size_t)nla_len(tuple));
+			     pl_nla_data(tuple), pl_nla_len(tuple));
 		rc = pl_nl_ack(nl, &r, err);
 		if (rc < 0 && rc != -ENOENT)
 			return rc;

@@ -71,10 +71,9 @@ static const struct {
 
 void pl_nla_port(const struct nlattr *data, struct pl_link *l)
 {
-	struct nlattr *tb[IFLA_BRPORT_MAX + 1];
+	const struct nlattr *tb[IFLA_BRPORT_MAX + 1];
 
-	if (!data || nla_parse_nested(tb, IFLA_BRPORT_MAX,
-				      (struct nlattr *)data, NULL) < 0)
+	if (!pl_nla_parse_nested(data, tb, IFLA_BRPORT_MAX))
 		return;
 	l->port_state = pl_nla_u8(tb[IFLA_BRPORT_STATE]);
 	for (size_t i = 0; i < PL_ARRAY_SIZE(port_flags); i++) {
