@@ -301,9 +301,10 @@ int pl_region_grow(struct pl_region *region, size_t size, struct pl_err *err);
 /*
  * Map another pod's region read-only, waiting for it to exist up to timeout_ms
  * (-1: for ever; 0: ask once, which takes up to a second when the other node
- * does not answer). -ENOENT: still not there; -EACCES; -EHOSTUNREACH: no node
- * has this pod, or its node can't be reached, which is told after some seconds
- * at most, or when time is up.
+ * does not answer). -ENOENT: still not there, when its node was last heard of;
+ * -EACCES; -EHOSTUNREACH: no node has this pod, or its node can't be reached,
+ * which is told after some seconds at most, or when time is up without any
+ * answer.
  * What was published so far is readable once pl_region_wait has returned for
  * that version.
  */

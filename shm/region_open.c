@@ -219,33 +219,55 @@ static bool pause_until(uint64_t deadline, uint64_t ns)
 	return true;
 }
 
+static bool is_unanswered(int rc)
+{
+	return rc == -EHOSTUNREACH || rc == -ETIMEDOUT;
+}
+
+/* As long as the answer is that there is none. *missing: it came once. */
+static int open_by(struct pl_conn *conn, int timeout_ms, uint64_t deadline,
+		   struct pl_msg_region_open *req, bool *missing,
+		   struct pl_region **out, struct pl_err *err)
+{
+	uint64_t ns = RETRY_MIN_NS;
+	int rc;
+
+	do {
+		req->timeout_ms = left_ms(timeout_ms, deadline);
+		rc = open_once(conn, req, out, err);
+		/* An agent that was just started may not know it yet. */
+		if (rc == -EAGAIN)
+			rc = pl_err_set(err, ENOENT, "no such region, as far "
+					"as an agent knows that was started a "
+					"moment ago");
+		if (rc != -ENOENT)
+			return rc;
+		*missing = true;
+		ns = PL_MIN(ns * 2, (uint64_t)RETRY_MAX_NS);
+	} while (pause_until(deadline, ns));
+	return rc;
+}
+
 int pl_region_open(struct pl_conn *conn, const char *pod_addr,
 		   const char *name, int timeout_ms, struct pl_region **out,
 		   struct pl_err *err)
 {
 	const uint64_t deadline = pl_msg_deadline(timeout_ms);
 	struct pl_msg_region_open req = { 0 };
-	uint64_t ns = RETRY_MIN_NS;
+	bool missing = false;
 	int rc = pl_msg_set_addr(req.addr, pod_addr, err);
 
 	if (rc == 0)
 		rc = pl_msg_set_name(req.name, name, "region", err);
 	if (rc < 0)
 		return rc;
-	do {
-		req.timeout_ms = left_ms(timeout_ms, deadline);
-		rc = open_once(conn, &req, out, err);
-		/* An agent that was just started may not know it yet. */
-		if (rc == -EAGAIN)
-			rc = pl_err_set(err, ENOENT, "no such region, as far "
-					"as an agent knows that was started a "
-					"moment ago");
-		/* What earlier attempts said is no news any more. */
-		if (rc == 0)
-			pl_err_clear(err);
-		if (rc != -ENOENT)
-			return rc;
-		ns = PL_MIN(ns * 2, (uint64_t)RETRY_MAX_NS);
-	} while (pause_until(deadline, ns));
+	rc = open_by(conn, timeout_ms, deadline, &req, &missing, out, err);
+	/* What earlier attempts said is no news any more. */
+	if (rc == 0)
+		pl_err_clear(err);
+	/* That the last question had no time for an answer is none, either. */
+	if (missing && is_unanswered(rc) && pl_now_ns() >= deadline)
+		rc = pl_err_set(err, ENOENT, "no such region, as was last "
+				"heard");
 	return rc;
 }
