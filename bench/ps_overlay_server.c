@@ -154,18 +154,23 @@ static void apply_sync(struct peer *p, uint64_t chunk)
 /*
  * Meanwhile these parameters may be on their way to another worker, who then
  * gets some of this update: that is what asynchronous means. No thread but
- * those with the lock writes them, and only the kernel reads them.
+ * those with the lock writes them, and only the kernel reads them. The name is
+ * known to tests/tsan.supp.
  */
+static void update_while_sent(float *params, const float *src, uint32_t n)
+{
+	ps_update(params, &src, 1, n);
+}
+
 static void apply_async(struct peer *p, uint64_t chunk)
 {
 	struct server *s = p->s;
 	struct ps_chunk k = own_chunk(s, (uint32_t)(chunk % s->own_chunks));
 	pthread_mutex_t *lock = &s->locks[chunk % s->own_chunks % LOCKS];
-	const float *src = slot(p, chunk);
 
 	pthread_mutex_lock(lock);
 	if (!s->job->o.raw)
-		ps_update(params_of(s, &k), &src, 1, k.n);
+		update_while_sent(params_of(s, &k), slot(p, chunk), k.n);
 	pthread_mutex_unlock(lock);
 	pthread_mutex_lock(&s->lock);
 	p->done++;

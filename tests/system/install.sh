@@ -112,9 +112,12 @@ check install-killed-anywhere killed_installs
 
 # What fits, fits; the rest is as it was, and without temporary files.
 disk_full() {
+	local bytes
+
+	bytes=$(cat "$FROM"/podlane* | wc -c)
 	install || return
-	box mount -t tmpfs -o size=2M none /opt/cni/bin || return
-	box sh -c 'echo other >/opt/cni/bin/other; head -c 1800k /dev/zero >/opt/cni/bin/full'
+	box mount -t tmpfs -o size=$((bytes + 900000)) none /opt/cni/bin || return
+	box sh -c "echo other >/opt/cni/bin/other; head -c $((bytes + 700000)) /dev/zero >/opt/cni/bin/full"
 	says 1 "No space left" install || return
 	! box ls /opt/cni/bin | grep -q '\.tmp\.' || return
 	box rm /opt/cni/bin/full

@@ -4,7 +4,9 @@
 . "$(dirname "$0")/lib.sh"
 . tests/system/bench.bash
 P=$O/bench/lane_perf
-bench() { timeout -k 5 200 "$P" "$@" </dev/null; }
+most=200
+sanitized && most=1000
+bench() { timeout -k 5 $most "$P" "$@" </dev/null; }
 small=(--duration 2 --lanes 1,3 --size 8,1000,64K)
 runs() {
 	local name=$1

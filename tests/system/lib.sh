@@ -34,7 +34,8 @@
 #   check NAME CMD... prints "ok NAME" or "FAIL NAME" with the output of CMD
 #   step NAME CMD...  check, but in this shell: for what starts processes
 #   skip NAME REASON
-#   sanitized         whether the programs were built with sanitizers
+#   sanitized [WHICH]   whether the programs were built with sanitizers, or with
+#                     this one: address, thread
 #   wait_for SECONDS CMD...  until CMD succeeds
 #
 # VIA is the carrier that lanes between nodes are to use (tcp), SLOWER how many
@@ -90,7 +91,7 @@ step() {
 	fi
 }
 skip() { echo "skip $1: $2"; }
-sanitized() { grep -q -- -fsanitize "$O/flags"; }
+sanitized() { grep -q -- "-fsanitize=${1:-}" "$O/flags"; }
 if sanitized 2>/dev/null; then
 	SLOWER=${SLOWER:-4}
 fi
