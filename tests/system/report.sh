@@ -17,6 +17,12 @@ cat >"$R/serve.json" <<E
 E
 echo '{"program":"lane_perf","version":"1","bars":[{"name":"a bar","value":2,"limit":3,"unit":"times","ok":true}]}' >"$R/lanes.json"
 echo '{"version":"1","figures":[{"figure":"add_del_empty","reference":9,"podlane":3,"times":3}]}' >"$R/cni.json"
+cat >"$R/curves.json" <<E
+{"version":"1","target":0.8,"results":[{"model":"mlp","placement":"spread","variable_update":"ring","transport":"podlane","compression":"dgc","batch":500,"images_per_s":1000,"seconds_to_target":20,"accuracy":0.8725,"path":"shm+tcp","runs":[
+{"seed":1,"curve":[{"seconds":10,"accuracy":0.6},{"seconds":20,"accuracy":1}]},
+{"seed":2,"curve":[{"seconds":"<i>","accuracy":0.7},{"seconds":5,"accuracy":1e999},{"seconds":-1,"accuracy":0.5},{"seconds":7,"accuracy":2},{"seconds":5,"accuracy":0.7}]}]},
+{"model":"</svg><b>","batch":"'><script>","runs":[7,{"curve":3}]}]}
+E
 echo '{"no":"results"}' >"$R/other.json"
 printf '{"cut' >"$R/<img src=x>.json"
 printf '\377\376' >"$R/bytes.json"
@@ -25,6 +31,11 @@ made() { bench/report "$R" >"$T/page.html" 2>"$T/err" || { cat "$T/err"; false; 
 check "a page of all files" made
 check "files that are none of ours are named" [ "$(grep -c 'no results that are known' "$T/err")" = 4 ]
 check "also in the page" grep -qF '&lt;img src=x&gt;.json: no results' "$T/page.html"
+check "a training has the curve of each seed" grep -qF \
+	"points='185.0,150.0 330.0,10.0'" "$T/page.html"
+check "without what is no point" grep -qF "points='112.5,115.0'" "$T/page.html"
+check "its target" grep -qF "points='40.0,80.0 330.0,80.0'" "$T/page.html"
+check "and its accuracy" grep -qF '<td>0.8725</td>' "$T/page.html"
 check "figures are there" grep -qF '7.25' "$T/page.html"
 check "what a file says is data" grep -qF '&lt;script&gt;document.title' "$T/page.html"
 clean() { ! grep -oiE '<script|<img|<b>|<link|(src|href)=[^x]|url\(|@import|https?:' "$T/page.html"; }
@@ -55,6 +66,6 @@ browse() {
 		--dump-dom "file://$T/frame.html" 2>"$T/berr" >"$T/dom"
 	grep -o '<title>[^<]*' "$T/dom" || { tail -5 "$T/berr"; false; }
 }
-narrow() { browse | tee "$T/title" && grep -qx '<title>fits 0 0 4 Podlane: results' "$T/title"; }
+narrow() { browse | tee "$T/title" && grep -qx '<title>fits 0 0 5 Podlane: results' "$T/title"; }
 check "in a browser, on 375 pixels" narrow
 finish
