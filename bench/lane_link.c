@@ -13,7 +13,7 @@
 #include "common/util.h"
 #include "bench/ps_overlay.h"
 
-#define FIND_S 20		/* how long the other side may take to come */
+#define FIND_S 20
 #define STUCK_MS 30000
 
 static void nap(void)
@@ -21,6 +21,12 @@ static void nap(void)
 	const struct timespec ts = { .tv_nsec = 2000000 };
 
 	nanosleep(&ts, NULL);
+}
+
+/* How long the other side may take to come. */
+static unsigned int find_s(const struct lp_job *j)
+{
+	return j->find_s ? j->find_s : FIND_S;
 }
 
 /* --- Unix sockets --- */
@@ -52,9 +58,10 @@ static int unix_listen(const char *path, int *out, struct pl_err *err)
 	return 0;
 }
 
-static int unix_connect(const char *path, int *out, struct pl_err *err)
+static int unix_connect(const char *path, unsigned int most_s, int *out,
+			struct pl_err *err)
 {
-	uint64_t end = pl_now_ns() + FIND_S * 1000000000ull;
+	uint64_t end = pl_now_ns() + most_s * 1000000000ull;
 	struct sockaddr_un sa;
 	int rc = unix_addr(path, &sa, err);
 	pl_auto_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -140,12 +147,13 @@ static int end_add(struct lp_ends *e, struct lp_end *end)
 
 int lp_end_accept(struct lp_ends *e, struct pl_err *err)
 {
-	uint64_t end_ns = pl_now_ns() + FIND_S * 1000000000ull;
+	uint64_t end_ns = pl_now_ns() + find_s(e->job) * 1000000000ull;
 	struct lp_end end = { .fd = -1 };
 	int rc;
 
 	if (e->job->link == LP_LANE)
-		rc = pl_accept(e->listener, FIND_S * 1000, &end.lane, err);
+		rc = pl_accept(e->listener, (int)find_s(e->job) * 1000,
+			       &end.lane, err);
 	else
 		rc = ps_tcp_accept(e->listen_fd, end_ns, &end.fd, err);
 	if (rc == -ETIMEDOUT)
@@ -157,7 +165,7 @@ static int lane_connect(struct lp_ends *e, struct pl_lane **lane,
 			struct pl_err *err)
 {
 	const struct pl_lane_opts opts = lane_opts(e->job);
-	uint64_t end = pl_now_ns() + FIND_S * 1000000000ull;
+	uint64_t end = pl_now_ns() + find_s(e->job) * 1000000000ull;
 	int rc;
 
 	while ((rc = pl_connect(e->conn, e->job->addr, LP_SERVICE, &opts, lane,
@@ -174,10 +182,10 @@ int lp_end_connect(struct lp_ends *e, struct pl_err *err)
 	if (e->job->link == LP_LANE)
 		rc = lane_connect(e, &end.lane, err);
 	else if (e->job->link == LP_TCP)
-		rc = ps_tcp_connect(e->job->addr, LP_PORT, FIND_S, &end.fd,
-				    err);
+		rc = ps_tcp_connect(e->job->addr, LP_PORT, find_s(e->job),
+				    &end.fd, err);
 	else
-		rc = unix_connect(e->job->path, &end.fd, err);
+		rc = unix_connect(e->job->path, find_s(e->job), &end.fd, err);
 	return rc < 0 ? rc : end_add(e, &end);
 }
 

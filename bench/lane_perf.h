@@ -67,6 +67,7 @@ struct lp_job {
 	unsigned int ring_bytes;	/* 0: the default */
 	unsigned int loose;		/* 1: not kept on any CPU */
 	unsigned int ms;		/* of each measurement */
+	unsigned int find_s;		/* for the other side to come; 0: 20 */
 	unsigned int n_sizes;
 	uint32_t sizes[LP_SIZES_MAX];
 	bool is_server;

@@ -65,10 +65,15 @@ static int open_end(const struct sv_opts *o, struct lp_job *j,
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
 	uint64_t end = pl_now_ns() + o->timeout_s * 1000000000ull;
+	uint64_t now;
 	int rc;
 
-	while (may_come(rc = open_once(o, j, e, err)) && pl_now_ns() < end)
+	j->find_s = o->timeout_s;
+	while (may_come(rc = open_once(o, j, e, err)) &&
+	       (now = pl_now_ns()) < end) {
 		nanosleep(&pause, NULL);
+		j->find_s = (unsigned int)((end - now) / 1000000000u) + 1;
+	}
 	return rc;
 }
 

@@ -92,7 +92,7 @@ disagree() {
 	grep -q "give both the same" "$T/d.out" && grep -q "give both the same" "$T/d2.out"
 }
 check "who disagree say so" disagree
-check "no server" says 1 "after 20 s" timeout 60 "$P" client --scenario offline \
+check "no server" says 1 "after 1 s" timeout 60 "$P" client --scenario offline \
 	--server 127.0.0.1 --timeout 1
 
 # --- bad input ------------------------------------------------------------------
