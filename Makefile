@@ -23,7 +23,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)';)
 HASH := \#
 
 # What pkg-config must know, and the Debian package that brings it.
-PKGS := libcjson=libcjson-dev libcap=libcap-dev \
+PKGS := libnl-3.0=libnl-3-dev libcjson=libcjson-dev libcap=libcap-dev \
 	libevent_core=libevent-dev libseccomp=libseccomp-dev \
 	hwloc=libhwloc-dev libssl=libssl-dev \
 	libcurl=libcurl4-openssl-dev yaml-0.1=libyaml-dev zlib=zlib1g-dev
@@ -86,7 +86,7 @@ override CFLAGS := -std=gnu11 -fPIC -fvisibility=default \
 	-fstack-protector-strong $(WARN) $(SANFLAGS) $(CFLAGS)
 override CPPFLAGS := -I. -D_GNU_SOURCE -DPL_VERSION='"$(VERSION)"' \
 	$(if $(PK_VERBS),-DPL_HAVE_VERBS) \
-	$(call pkgs,libcjson,--cflags) $(CPPFLAGS)
+	$(call pkgs,libnl-3.0 libcjson,--cflags) $(CPPFLAGS)
 override LDFLAGS := $(SANFLAGS) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 
 # Objects that were made with other flags (SAN, CC, CFLAGS; warnings aside) are
@@ -135,11 +135,11 @@ AR_bench = $(foreach f,bench daemonset rdma shm common,$(call ar,$(f)))
 AR_fuzz = $(foreach f,daemonset rdma plugin ipam shm common,$(call ar,$(f)))
 AR_tests = $(foreach f,bench daemonset rdma plugin ipam shm common,\
 	$(call ar,$(f)))
-PK_plugin := libcjson
+PK_plugin := libcjson libnl-3.0 libcap
 PK_ipam := libcjson
-PK_daemonset := libcjson libcap libevent_core libevent_extra \
+PK_daemonset := libcjson libnl-3.0 libcap libevent_core libevent_extra \
 	libseccomp hwloc libssl libcrypto libcurl yaml-0.1 $(PK_VERBS)
-PK_bench := libcjson zlib
+PK_bench := libcjson libnl-3.0 zlib
 LD_bench := -lm -lpthread
 LD_tests := -lm -lpthread
 folder = $(firstword $(subst /, ,$(1)))

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <arpa/inet.h>
 #include <linux/rtnetlink.h>
+#include <netlink/errno.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/netns.h"
 #include "common/util.h"
@@ -17,19 +19,41 @@
 
 /* --- the socket --- */
 
-static int open_here(struct pl_nl *nl, int protocol, struct pl_err *err)
+/* Only what opening a socket can end with. */
+static int nle_errno(int nle)
+{
+	static const struct {
+		int nle, code;
+	} map[] = {
+		{ NLE_NOMEM, ENOMEM },
+		{ NLE_NOACCESS, EACCES },
+		{ NLE_PERM, EPERM },
+		{ NLE_EXIST, EADDRINUSE },
+		{ NLE_AF_NOSUPPORT, EAFNOSUPPORT },
+		{ NLE_PROTO_MISMATCH, EPROTONOSUPPORT },
+	};
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(map); i++)
+		if (map[i].nle == abs(nle))
+			return map[i].code;
+	return errno ? errno : EIO;
+}
+
+static int open_here(struct nl_sock *sock, int protocol, struct pl_err *err)
 {
 	static const int options[] = { NETLINK_EXT_ACK, NETLINK_CAP_ACK,
 				       NETLINK_GET_STRICT_CHK };
-	const int one = 1;
+	int rc, one = 1;
 
-	nl->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
-	if (nl->fd < 0)
-		return pl_err_sys(err, "cannot open a netlink socket");
-	nl->open = true;
+	errno = 0;
+	rc = nl_connect(sock, protocol);
+	if (rc < 0)
+		return pl_err_set(err, nle_errno(rc),
+				  "cannot open a netlink socket: %s",
+				  nl_geterror(rc));
 	for (size_t i = 0; i < PL_ARRAY_SIZE(options); i++)
-		if (setsockopt(nl->fd, SOL_NETLINK, options[i], &one,
-			       sizeof(one)) < 0)
+		if (setsockopt(nl_socket_get_fd(sock), SOL_NETLINK, options[i],
+			       &one, sizeof(one)) < 0)
 			return pl_err_sys(err, "netlink option %d",
 					  options[i]);
 	return 0;
@@ -40,11 +64,13 @@ static int open_sock(struct pl_nl *nl, int protocol, int netns_fd,
 {
 	int home = -1, rc = 0;
 
-	*nl = (struct pl_nl){ 0 };
+	nl->sock = nl_socket_alloc();
+	if (!nl->sock)
+		return pl_err_set(err, ENOMEM, "out of memory");
 	if (netns_fd >= 0)
 		rc = pl_netns_enter(netns_fd, &home, err);
 	if (rc == 0)
-		rc = open_here(nl, protocol, err);
+		rc = open_here(nl->sock, protocol, err);
 	if (home >= 0)
 		pl_netns_leave(home);
 	if (rc < 0)
@@ -64,73 +90,47 @@ int pl_nl_open_netfilter(struct pl_nl *nl, struct pl_err *err)
 
 void pl_nl_close(struct pl_nl *nl)
 {
-	if (nl->open)
-		close(nl->fd);
-	nl->open = false;
+	if (nl->sock)
+		nl_socket_free(nl->sock);
+	nl->sock = NULL;
 }
 
 /* --- building --- */
 
-/* Room for n bytes and what aligns the next; NULL: there is none. */
-static void *add(struct pl_nlreq *r, size_t n)
-{
-	char *at = r->bytes + r->hdr.nlmsg_len;
-
-	if (r->full || n > sizeof(r->bytes) - r->hdr.nlmsg_len) {
-		r->full = true;
-		return NULL;
-	}
-	/* The length stays a multiple of it, and so does the array's. */
-	n = NLMSG_ALIGN(n);
-	r->hdr.nlmsg_len += (uint32_t)n;
-	return memset(at, 0, n);
-}
-
 void pl_nlreq_init(struct pl_nlreq *r, int type, int flags, const void *hdr,
 		   size_t len)
 {
-	r->hdr = (struct nlmsghdr){
-		.nlmsg_len = NLMSG_HDRLEN,
-		.nlmsg_type = (uint16_t)type,
-		.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags),
-	};
-	r->full = false;
+	r->msg = nlmsg_alloc_simple(type, NLM_F_REQUEST | flags);
+	r->full = !r->msg;
 	pl_nlreq_append(r, hdr, len);
 }
 
 void pl_nlreq_append(struct pl_nlreq *r, const void *data, size_t len)
 {
-	void *at = add(r, len);
-
-	if (at)
-		memcpy(at, data, len);
+	if (!r->full && nlmsg_append(r->msg, (void *)data, len,
+				     NLMSG_ALIGNTO) < 0)
+		r->full = true;
 }
 
 void pl_nlreq_put(struct pl_nlreq *r, int attr, const void *data, size_t len)
 {
-	struct nlattr *a = add(r, NLA_HDRLEN + len);
-
-	if (!a)
-		return;
-	a->nla_type = (uint16_t)attr;
-	a->nla_len = (uint16_t)(NLA_HDRLEN + len);
-	memcpy((char *)a + NLA_HDRLEN, data, len);
+	if (!r->full && nla_put(r->msg, attr, (int)len, data) < 0)
+		r->full = true;
 }
 
 struct nlattr *pl_nlreq_nest(struct pl_nlreq *r, int attr)
 {
-	struct nlattr *nest = add(r, NLA_HDRLEN);
+	struct nlattr *nest = r->full ? NULL : nla_nest_start(r->msg, attr);
 
-	if (nest)
-		nest->nla_type = (uint16_t)(attr | NLA_F_NESTED);
+	if (!nest)
+		r->full = true;
 	return nest;
 }
 
 void pl_nlreq_unnest(struct pl_nlreq *r, struct nlattr *nest)
 {
 	if (!r->full)
-		nest->nla_len = (uint16_t)(r->bytes + r->hdr.nlmsg_len -
-					   (char *)nest);
+		nla_nest_end(r->msg, nest);
 }
 
 /* --- errors --- */
@@ -141,17 +141,16 @@ static const char *kernel_text(const struct nlmsghdr *h, size_t code_bytes,
 {
 	size_t skip = NLMSG_ALIGN(code_bytes + echo);
 	size_t have = h->nlmsg_len - NLMSG_HDRLEN;
-	const struct nlattr *a;
-	const char *text;
+	struct nlattr *a;
 
 	if (!(h->nlmsg_flags & NLM_F_ACK_TLVS) || skip >= have)
 		return NULL;
-	text = pl_nlmsg_data(h);
-	a = pl_nla_find(text + skip, have - skip, NLMSGERR_ATTR_MSG);
-	if (!a || pl_nla_len(a) < 1)
+	a = nla_find((struct nlattr *)((char *)NLMSG_DATA(h) + skip),
+		     (int)(have - skip), NLMSGERR_ATTR_MSG);
+	if (!a || nla_len(a) < 1 ||
+	    ((char *)nla_data(a))[nla_len(a) - 1] != '\0')
 		return NULL;
-	text = pl_nla_data(a);
-	return text[pl_nla_len(a) - 1] == '\0' ? text : NULL;
+	return nla_data(a);
 }
 
 static int fail(int code, const char *text, struct pl_err *err)
@@ -194,16 +193,18 @@ static int read_done(const struct nlmsghdr *h, struct pl_err *err)
 static int send_req(struct pl_nl *nl, struct pl_nlreq *r, int flags,
 		    uint32_t *seq, struct pl_err *err)
 {
+	struct nlmsghdr *h;
 	ssize_t n;
 
 	if (r->full)
-		return pl_err_set(err, EMSGSIZE,
-				  "a netlink message of more than %d bytes",
-				  PL_NLREQ_BYTES);
-	r->hdr.nlmsg_flags |= (uint16_t)flags;
-	r->hdr.nlmsg_seq = *seq = ++nl->seq;
+		return pl_err_set(err, ENOMEM,
+				  "no memory for a netlink message");
+	h = nlmsg_hdr(r->msg);
+	h->nlmsg_flags |= (uint16_t)flags;
+	h->nlmsg_pid = nl_socket_get_local_port(nl->sock);
+	h->nlmsg_seq = *seq = nl_socket_use_seq(nl->sock);
 	do {
-		n = send(nl->fd, r->bytes, r->hdr.nlmsg_len, 0);
+		n = send(nl_socket_get_fd(nl->sock), h, h->nlmsg_len, 0);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? pl_err_sys(err, "cannot send to the kernel") : 0;
 }
@@ -221,7 +222,7 @@ static int recv_some(struct pl_nl *nl, void *buf, size_t size,
 				      .msg_namelen = sizeof(from),
 				      .msg_iov = &iov, .msg_iovlen = 1 };
 
-		n = recvmsg(nl->fd, &msg, 0);
+		n = recvmsg(nl_socket_get_fd(nl->sock), &msg, 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -234,6 +235,13 @@ static int recv_some(struct pl_nl *nl, void *buf, size_t size,
 	}
 }
 
+static void req_free(struct pl_nlreq *r)
+{
+	if (r->msg)
+		nlmsg_free(r->msg);
+	r->msg = NULL;
+}
+
 /* Until the answer to seq: an error, an acknowledgement or a message. */
 static int answer(struct pl_nl *nl, uint32_t seq, pl_nl_msg_fn *fn, void *arg,
 		  struct pl_err *err)
@@ -241,13 +249,12 @@ static int answer(struct pl_nl *nl, uint32_t seq, pl_nl_msg_fn *fn, void *arg,
 	_Alignas(struct nlmsghdr) char buf[RECV_BYTES];
 
 	for (;;) {
-		const struct nlmsghdr *h = (const void *)buf;
+		struct nlmsghdr *h = (struct nlmsghdr *)buf;
 		int n = recv_some(nl, buf, sizeof(buf), err);
-		size_t left = (size_t)n;
 
 		if (n < 0)
 			return n;
-		for (; pl_nlmsg_ok(h, left); h = pl_nlmsg_next(h, &left)) {
+		for (; nlmsg_ok(h, n); h = nlmsg_next(h, &n)) {
 			if (h->nlmsg_seq != seq)
 				continue;
 			if (h->nlmsg_type == NLMSG_ERROR)
@@ -263,6 +270,7 @@ int pl_nl_ack(struct pl_nl *nl, struct pl_nlreq *r, struct pl_err *err)
 	uint32_t seq;
 	int rc = send_req(nl, r, NLM_F_ACK, &seq, err);
 
+	req_free(r);
 	return rc < 0 ? rc : answer(nl, seq, NULL, NULL, err);
 }
 
@@ -272,6 +280,7 @@ int pl_nl_ask(struct pl_nl *nl, struct pl_nlreq *r, pl_nl_msg_fn *fn, void *arg,
 	uint32_t seq;
 	int rc = send_req(nl, r, 0, &seq, err);
 
+	req_free(r);
 	return rc < 0 ? rc : answer(nl, seq, fn, arg, err);
 }
 
@@ -282,12 +291,12 @@ struct dump {
 };
 
 /* Looks through n bytes; 1 when the dump's end is among them. */
-static int scan(struct dump *d, const char *at, size_t n, uint32_t seq,
+static int scan(struct dump *d, const char *at, int n, uint32_t seq,
 		struct pl_err *err)
 {
-	const struct nlmsghdr *h = (const void *)at;
+	struct nlmsghdr *h = (struct nlmsghdr *)at;
 
-	for (; pl_nlmsg_ok(h, n); h = pl_nlmsg_next(h, &n)) {
+	for (; nlmsg_ok(h, n); h = nlmsg_next(h, &n)) {
 		int rc;
 
 		if (h->nlmsg_seq != seq)
@@ -326,7 +335,7 @@ static int gather(struct pl_nl *nl, struct dump *d, uint32_t seq,
 		n = recv_some(nl, d->buf + d->len, d->size - d->len, err);
 		if (n < 0)
 			return n;
-		rc = scan(d, d->buf + d->len, (size_t)n, seq, err);
+		rc = scan(d, d->buf + d->len, n, seq, err);
 		d->len += NLMSG_ALIGN((size_t)n);
 	} while (rc == 0);
 	return rc < 0 ? rc : 0;
@@ -335,11 +344,10 @@ static int gather(struct pl_nl *nl, struct dump *d, uint32_t seq,
 static int each(const struct dump *d, uint32_t seq, int want, pl_nl_msg_fn *fn,
 		void *arg)
 {
-	const struct nlmsghdr *h = (const void *)d->buf;
-	size_t left = d->len;
-	int rc;
+	struct nlmsghdr *h = (struct nlmsghdr *)d->buf;
+	int n = (int)d->len, rc;
 
-	for (; pl_nlmsg_ok(h, left); h = pl_nlmsg_next(h, &left)) {
+	for (; nlmsg_ok(h, n); h = nlmsg_next(h, &n)) {
 		if (h->nlmsg_seq != seq || h->nlmsg_type != want)
 			continue;
 		rc = fn(h, arg);
@@ -363,6 +371,7 @@ int pl_nl_dump(struct pl_nl *nl, struct pl_nlreq *r, int want,
 		if (rc < 0 || !d.interrupted)
 			break;
 	}
+	req_free(r);
 	if (rc == 0 && d.interrupted)
 		rc = pl_err_set(err, EAGAIN, "it changed during each of %d "
 				"attempts to read it; try again", DUMP_TRIES);
@@ -380,17 +389,15 @@ int pl_nl_stream(struct pl_nl *nl, struct pl_nlreq *r, pl_nl_msg_fn *fn,
 	uint32_t seq = 0;
 	int n, rc = send_req(nl, r, NLM_F_DUMP, &seq, err);
 
+	req_free(r);
 	while (rc == 0) {
-		const struct nlmsghdr *h = (const void *)buf;
-		size_t left;
+		struct nlmsghdr *h = (struct nlmsghdr *)buf;
 
 		n = recv_some(nl, buf, sizeof(buf), err);
 		if (n < 0)
 			return n;
-		left = (size_t)n;
-		rc = scan(&d, buf, left, seq, err);
-		for (; rc >= 0 && pl_nlmsg_ok(h, left);
-		     h = pl_nlmsg_next(h, &left)) {
+		rc = scan(&d, buf, n, seq, err);
+		for (; rc >= 0 && nlmsg_ok(h, n); h = nlmsg_next(h, &n)) {
 			if (h->nlmsg_seq == seq &&
 			    h->nlmsg_type >= NLMSG_MIN_TYPE)
 				fn(h, arg);
@@ -401,52 +408,34 @@ int pl_nl_stream(struct pl_nl *nl, struct pl_nlreq *r, pl_nl_msg_fn *fn,
 
 /* --- attributes --- */
 
-bool pl_nla_copy(const struct nlattr *a, void *to, size_t size)
-{
-	if (!a || pl_nla_len(a) < size)
-		return false;
-	memcpy(to, pl_nla_data(a), size);
-	return true;
-}
-
 uint8_t pl_nla_u8(const struct nlattr *a)
 {
-	uint8_t v = 0;
-
-	pl_nla_copy(a, &v, sizeof(v));
-	return v;
+	return a && nla_len(a) >= 1 ? nla_get_u8(a) : 0;
 }
 
 uint16_t pl_nla_be16(const struct nlattr *a)
 {
-	uint16_t v = 0;
-
-	pl_nla_copy(a, &v, sizeof(v));
-	return ntohs(v);
+	return a && nla_len(a) >= 2 ? ntohs(nla_get_u16(a)) : 0;
 }
 
 uint32_t pl_nla_u32(const struct nlattr *a)
 {
-	uint32_t v = 0;
-
-	pl_nla_copy(a, &v, sizeof(v));
-	return v;
+	return a && nla_len(a) >= 4 ? nla_get_u32(a) : 0;
 }
 
-/* What does not fit is cut off, and a NUL within ends it. */
 void pl_nla_str(const struct nlattr *a, char *buf, size_t size)
 {
-	size_t n = a ? pl_nla_len(a) : 0;
-
-	n = PL_MIN(n, size - 1);
-	if (n)
-		memcpy(buf, pl_nla_data(a), n);
-	buf[n] = '\0';
+	buf[0] = '\0';
+	if (a)
+		nla_strlcpy(buf, a, size);
 }
 
 bool pl_nla_mac(const struct nlattr *a, uint8_t *mac)
 {
-	return a && pl_nla_len(a) == 6 && pl_nla_copy(a, mac, 6);
+	if (!a || nla_len(a) != 6)
+		return false;
+	memcpy(mac, nla_data(a), 6);
+	return true;
 }
 
 void pl_nla_addr(const struct nlattr *a, int family, struct pl_addr *out)
@@ -454,8 +443,8 @@ void pl_nla_addr(const struct nlattr *a, int family, struct pl_addr *out)
 	size_t want = family == AF_INET6 ? 16 : 4;
 
 	memset(out, 0, sizeof(*out));
-	if (!a || pl_nla_len(a) != want)
+	if (!a || (size_t)nla_len(a) != want)
 		return;
 	out->family = (uint8_t)family;
-	memcpy(out->bytes, pl_nla_data(a), want);
+	memcpy(out->bytes, nla_data(a), want);
 }

@@ -1,10 +1,11 @@
 /*
- * common/nl.h - links, addresses, routes by netlink, with our errors
+ * common/nl.h - links, addresses, routes by libnl, with our errors
  *
  * A pl_nl is one route netlink socket, bound to the namespace that the thread
  * was in when it was opened. Calls are synchronous. Not for several threads at
- * once. The codes that are returned are the kernel's, and the message carries
- * its own words where it has some.
+ * once. libnl's error numbers are translated here and nowhere else; the codes
+ * that are returned are the kernel's, and the message carries its own words
+ * where it has some.
  *
  * A dump (..._each) that a change interrupted is repeated until it is whole,
  * and only then the callbacks run: none of them sees an entry twice, and they
@@ -20,11 +21,10 @@
 #include "common/err.h"
 #include "common/inet.h"
 
-/* All zero: not open. */
+struct nl_sock;
+
 struct pl_nl {
-	bool open;
-	int fd;
-	uint32_t seq;			/* of the last request */
+	struct nl_sock *sock;
 };
 
 #define PL_IFNAME_BYTES 16

@@ -61,11 +61,12 @@ struct addr_walk {
 static int walk_addr(const struct nlmsghdr *h, void *arg)
 {
 	struct addr_walk *w = arg;
-	const struct nlattr *tb[IFA_MAX + 1];
+	struct nlattr *tb[IFA_MAX + 1];
 	struct ifaddrmsg *ifa = NLMSG_DATA(h);
 	struct pl_prefix p = { 0 };
 
-	if (pl_nlmsg_parse(h, sizeof(*ifa), tb, IFA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(*ifa), tb, IFA_MAX,
+			NULL) < 0)
 		return -EPROTO;
 	if (w->index && (int)ifa->ifa_index != w->index)
 		return 0;
@@ -89,12 +90,13 @@ static int walk(struct pl_nl *nl, struct addr_walk *w, struct pl_err *err)
 
 static int settling(const struct nlmsghdr *h, void *arg)
 {
-	const struct nlattr *tb[IFA_MAX + 1];
+	struct nlattr *tb[IFA_MAX + 1];
 	struct ifaddrmsg *ifa = NLMSG_DATA(h);
 	int *state = arg;
 	uint32_t flags;
 
-	if (pl_nlmsg_parse(h, sizeof(*ifa), tb, IFA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(*ifa), tb, IFA_MAX,
+			NULL) < 0)
 		return -EPROTO;
 	flags = tb[IFA_FLAGS] ? pl_nla_u32(tb[IFA_FLAGS]) : ifa->ifa_flags;
 	if (flags & IFA_F_DADFAILED)

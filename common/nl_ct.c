@@ -19,17 +19,15 @@ struct forget {
 };
 
 /* The member of a nest of nests; NULL: none. */
-static const struct nlattr *inner(const struct nlattr *nest, int attr)
+static struct nlattr *inner(struct nlattr *nest, int attr)
 {
-	if (!nest)
-		return NULL;
-	return pl_nla_find(pl_nla_data(nest), pl_nla_len(nest), attr);
+	return nest ? nla_find(nla_data(nest), nla_len(nest), attr) : NULL;
 }
 
-static bool matches(const struct forget *f, const struct nlattr *tuple)
+static bool matches(const struct forget *f, struct nlattr *tuple)
 {
-	const struct nlattr *ip = inner(tuple, CTA_TUPLE_IP);
-	const struct nlattr *proto = inner(tuple, CTA_TUPLE_PROTO);
+	struct nlattr *ip = inner(tuple, CTA_TUPLE_IP);
+	struct nlattr *proto = inner(tuple, CTA_TUPLE_PROTO);
 	bool v4 = f->family == AF_INET;
 	struct pl_addr dst;
 
@@ -44,15 +42,16 @@ static bool matches(const struct forget *f, const struct nlattr *tuple)
 
 static int look_at(const struct nlmsghdr *h, void *arg)
 {
-	const struct nlattr *tuple = pl_nlmsg_find(h, sizeof(struct nfgenmsg),
-						   CTA_TUPLE_ORIG);
+	struct nlattr *tuple = nlmsg_find_attr((struct nlmsghdr *)h,
+					       sizeof(struct nfgenmsg),
+					       CTA_TUPLE_ORIG);
 	struct forget *f = arg;
 	size_t n;
 	char *p;
 
 	if (!tuple || !matches(f, tuple))
 		return 0;
-	n = NLA_ALIGN(tuple->nla_len);
+	n = (size_t)nla_total_size(nla_len(tuple));
 	p = realloc(f->found, f->bytes + n);
 	if (!p) {
 		f->full = true;
@@ -69,17 +68,16 @@ static int look_at(const struct nlmsghdr *h, void *arg)
 static int forget_all(struct pl_nl *nl, const struct forget *f,
 		      const struct nfgenmsg *gen, struct pl_err *err)
 {
-	const struct nlattr *tuple = (const void *)f->found;
-	size_t left = f->bytes;
-	int n = 0, rc;
+	struct nlattr *tuple = (struct nlattr *)f->found;
+	int left = (int)f->bytes, n = 0, rc;
 
-	for (; pl_nla_ok(tuple, left); tuple = pl_nla_next(tuple, &left), n++) {
+	for (; nla_ok(tuple, left); tuple = nla_next(tuple, &left), n++) {
 		struct pl_nlreq r;
 
 		pl_nlreq_init(&r, MSG(IPCTNL_MSG_CT_DELETE), 0, gen,
 			      sizeof(*gen));
 		pl_nlreq_put(&r, CTA_TUPLE_ORIG | NLA_F_NESTED,
-			     pl_nla_data(tuple), pl_nla_len(tuple));
+			     nla_data(tuple), (size_t)nla_len(tuple));
 		rc = pl_nl_ack(nl, &r, err);
 		if (rc < 0 && rc != -ENOENT)
 			return rc;

@@ -25,10 +25,11 @@ struct want {
 
 static void parse_vxlan(const struct nlattr *data, struct pl_vxlan *v)
 {
-	const struct nlattr *tb[IFLA_VXLAN_MAX + 1];
+	struct nlattr *tb[IFLA_VXLAN_MAX + 1];
 
 	memset(v, 0, sizeof(*v));
-	if (!pl_nla_parse_nested(data, tb, IFLA_VXLAN_MAX))
+	if (!data || nla_parse_nested(tb, IFLA_VXLAN_MAX,
+				      (struct nlattr *)data, NULL) < 0)
 		return;
 	v->vni = pl_nla_u32(tb[IFLA_VXLAN_ID]);
 	v->port = pl_nla_be16(tb[IFLA_VXLAN_PORT]);
@@ -42,10 +43,11 @@ static void parse_vxlan(const struct nlattr *data, struct pl_vxlan *v)
 
 static void parse_kind(const struct nlattr *info, const struct want *w)
 {
-	const struct nlattr *tb[IFLA_INFO_MAX + 1];
+	struct nlattr *tb[IFLA_INFO_MAX + 1];
 	char slave[16];
 
-	if (!pl_nla_parse_nested(info, tb, IFLA_INFO_MAX))
+	if (!info || nla_parse_nested(tb, IFLA_INFO_MAX,
+				      (struct nlattr *)info, NULL) < 0)
 		return;
 	pl_nla_str(tb[IFLA_INFO_KIND], w->link->kind, sizeof(w->link->kind));
 	if (w->vxlan && strcmp(w->link->kind, "vxlan") == 0)
@@ -59,11 +61,12 @@ static int parse_link(const struct nlmsghdr *h, void *arg)
 {
 	const struct want *w = arg;
 	struct pl_link *l = w->link;
-	const struct nlattr *tb[IFLA_MAX + 1];
+	struct nlattr *tb[IFLA_MAX + 1];
 	struct ifinfomsg *ifi = NLMSG_DATA(h);
 
 	memset(l, 0, sizeof(*l));
-	if (pl_nlmsg_parse(h, sizeof(*ifi), tb, IFLA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(*ifi), tb, IFLA_MAX,
+			NULL) < 0)
 		return -EPROTO;
 	l->index = ifi->ifi_index;
 	l->flags = ifi->ifi_flags;

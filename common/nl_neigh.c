@@ -93,18 +93,19 @@ struct neigh_walk {
 static int walk_neigh(const struct nlmsghdr *h, void *arg)
 {
 	struct neigh_walk *w = arg;
-	const struct nlattr *tb[NDA_MAX + 1];
+	struct nlattr *tb[NDA_MAX + 1];
 	struct ndmsg *m = NLMSG_DATA(h);
 	struct pl_neigh n = { 0 };
-	const struct nlattr *dst;
+	struct nlattr *dst;
 
-	if (pl_nlmsg_parse(h, sizeof(*m), tb, NDA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(*m), tb, NDA_MAX,
+			NULL) < 0)
 		return -EPROTO;
 	dst = tb[NDA_DST];
 	if (m->ndm_ifindex != w->index || !dst ||
 	    !pl_nla_mac(tb[NDA_LLADDR], n.mac))
 		return 0;
-	pl_nla_addr(dst, pl_nla_len(dst) == 16 ? AF_INET6 : AF_INET, &n.ip);
+	pl_nla_addr(dst, nla_len(dst) == 16 ? AF_INET6 : AF_INET, &n.ip);
 	n.permanent = (m->ndm_state & NUD_PERMANENT) != 0;
 	return n.ip.family ? w->fn(&n, w->arg) : 0;
 }

@@ -15,11 +15,12 @@
 
 static int read_dormant(const struct nlmsghdr *h, void *arg)
 {
-	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
+	struct nlattr *tb[NFTA_TABLE_MAX + 1];
 	uint32_t flags = 0;
 	bool *dormant = arg;
 
-	if (pl_nlmsg_parse(h, sizeof(struct nfgenmsg), tb, NFTA_TABLE_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(struct nfgenmsg), tb,
+			NFTA_TABLE_MAX, NULL) < 0)
 		return -EPROTO;
 	flags = ntohl(pl_nla_u32(tb[NFTA_TABLE_FLAGS]));
 	*dormant = flags & NFT_TABLE_F_DORMANT;

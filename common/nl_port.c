@@ -71,9 +71,10 @@ static const struct {
 
 void pl_nla_port(const struct nlattr *data, struct pl_link *l)
 {
-	const struct nlattr *tb[IFLA_BRPORT_MAX + 1];
+	struct nlattr *tb[IFLA_BRPORT_MAX + 1];
 
-	if (!pl_nla_parse_nested(data, tb, IFLA_BRPORT_MAX))
+	if (!data || nla_parse_nested(tb, IFLA_BRPORT_MAX,
+				      (struct nlattr *)data, NULL) < 0)
 		return;
 	l->port_state = pl_nla_u8(tb[IFLA_BRPORT_STATE]);
 	for (size_t i = 0; i < PL_ARRAY_SIZE(port_flags); i++) {

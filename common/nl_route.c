@@ -132,35 +132,35 @@ struct route_walk {
 
 static void parse_metrics(const struct nlattr *a, struct pl_route *r)
 {
-	const struct nlattr *tb[RTAX_MAX + 1];
+	struct nlattr *tb[RTAX_MAX + 1];
 
-	if (!pl_nla_parse_nested(a, tb, RTAX_MAX))
+	if (!a || nla_parse_nested(tb, RTAX_MAX, (struct nlattr *)a, NULL) < 0)
 		return;
 	r->mtu = pl_nla_u32(tb[RTAX_MTU]);
 	r->advmss = pl_nla_u32(tb[RTAX_ADVMSS]);
 }
 
-static void parse_via(const struct nlattr *a, struct pl_addr *gw)
+static void parse_via(struct nlattr *a, struct pl_addr *gw)
 {
 	uint16_t family;
 
 	memset(gw, 0, sizeof(*gw));
-	if (pl_nla_len(a) != 2 + 4 && pl_nla_len(a) != 2 + 16)
+	if (nla_len(a) != 2 + 4 && nla_len(a) != 2 + 16)
 		return;
-	memcpy(&family, pl_nla_data(a), sizeof(family));
+	memcpy(&family, nla_data(a), sizeof(family));
 	gw->family = (uint8_t)family;
-	memcpy(gw->bytes, (const char *)pl_nla_data(a) + 2,
-	       pl_nla_len(a) - 2);
+	memcpy(gw->bytes, (char *)nla_data(a) + 2, (size_t)nla_len(a) - 2);
 }
 
 static int walk_route(const struct nlmsghdr *h, void *arg)
 {
 	struct route_walk *w = arg;
-	const struct nlattr *tb[RTA_MAX + 1];
+	struct nlattr *tb[RTA_MAX + 1];
 	struct rtmsg *m = NLMSG_DATA(h);
 	struct pl_route r = { .dst.len = 0 };
 
-	if (pl_nlmsg_parse(h, sizeof(*m), tb, RTA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(*m), tb, RTA_MAX,
+			NULL) < 0)
 		return -EPROTO;
 	if (m->rtm_type != RTN_UNICAST || (m->rtm_flags & RTM_F_CLONED))
 		return 0;
@@ -210,12 +210,13 @@ struct way {
 
 static int read_way(const struct nlmsghdr *h, void *arg)
 {
+	struct nlmsghdr *m = (struct nlmsghdr *)h;
 	struct way *w = arg;
 
-	w->index = (int)pl_nla_u32(pl_nlmsg_find(h, sizeof(struct rtmsg),
+	w->index = (int)pl_nla_u32(nlmsg_find_attr(m, sizeof(struct rtmsg),
 						   RTA_OIF));
-	w->direct = !pl_nlmsg_find(h, sizeof(struct rtmsg), RTA_GATEWAY) &&
-		    !pl_nlmsg_find(h, sizeof(struct rtmsg), RTA_VIA);
+	w->direct = !nlmsg_find_attr(m, sizeof(struct rtmsg), RTA_GATEWAY) &&
+		    !nlmsg_find_attr(m, sizeof(struct rtmsg), RTA_VIA);
 	return 0;
 }
 
@@ -247,7 +248,7 @@ static int read_forwarding(const struct nlmsghdr *h, void *arg)
 	const struct nlattr *a;
 	int *forwards = arg;
 
-	a = pl_nlmsg_find(h, sizeof(struct netconfmsg),
+	a = nlmsg_find_attr((struct nlmsghdr *)h, sizeof(struct netconfmsg),
 			    NETCONFA_FORWARDING);
 	*forwards = pl_nla_u32(a) != 0;
 	return a ? 0 : -EPROTO;

@@ -90,20 +90,23 @@ int pl_nl_tbf_add(struct pl_nl *nl, int index, const struct pl_tbf *t,
 
 static int parse_tbf(const struct nlmsghdr *h, void *arg)
 {
-	const struct nlattr *tb[TCA_MAX + 1], *o[TCA_TBF_MAX + 1];
+	struct nlattr *tb[TCA_MAX + 1], *o[TCA_TBF_MAX + 1];
 	struct pl_tbf *t = arg;
 	struct tc_tbf_qopt q;
 	char kind[16];
 
-	if (pl_nlmsg_parse(h, sizeof(struct tcmsg), tb, TCA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(struct tcmsg), tb,
+			TCA_MAX, NULL) < 0)
 		return -EPROTO;
 	pl_nla_str(tb[TCA_KIND], kind, sizeof(kind));
-	if (strcmp(kind, "tbf") ||
-	    !pl_nla_parse_nested(tb[TCA_OPTIONS], o, TCA_TBF_MAX) ||
-	    !pl_nla_copy(o[TCA_TBF_PARMS], &q, sizeof(q)))
+	if (strcmp(kind, "tbf") || !tb[TCA_OPTIONS] ||
+	    nla_parse_nested(o, TCA_TBF_MAX, tb[TCA_OPTIONS], NULL) < 0 ||
+	    !o[TCA_TBF_PARMS] || nla_len(o[TCA_TBF_PARMS]) < (int)sizeof(q))
 		return -ENOENT;
+	memcpy(&q, nla_data(o[TCA_TBF_PARMS]), sizeof(q));
 	t->bytes_per_s = q.rate.rate;
-	pl_nla_copy(o[TCA_TBF_RATE64], &t->bytes_per_s, sizeof(t->bytes_per_s));
+	if (o[TCA_TBF_RATE64] && nla_len(o[TCA_TBF_RATE64]) >= 8)
+		memcpy(&t->bytes_per_s, nla_data(o[TCA_TBF_RATE64]), 8);
 	t->queue_bytes = q.limit;
 	return 0;
 }
@@ -233,29 +236,34 @@ int pl_nl_redirect_add(struct pl_nl *nl, int index, int to, struct pl_err *err)
 /* Of several actions the first one, of which ours has no more. */
 static int mirred_of(const struct nlattr *acts)
 {
-	const struct nlattr *tb[2], *act[TCA_ACT_MAX + 1];
-	const struct nlattr *m[TCA_MIRRED_MAX + 1];
+	struct nlattr *tb[2], *act[TCA_ACT_MAX + 1], *m[TCA_MIRRED_MAX + 1];
 	struct tc_mirred p;
 
-	if (!pl_nla_parse_nested(acts, tb, 1) ||
-	    !pl_nla_parse_nested(tb[1], act, TCA_ACT_MAX) ||
-	    !pl_nla_parse_nested(act[TCA_ACT_OPTIONS], m, TCA_MIRRED_MAX) ||
-	    !pl_nla_copy(m[TCA_MIRRED_PARMS], &p, sizeof(p)))
+	if (!acts ||
+	    nla_parse_nested(tb, 1, (struct nlattr *)acts, NULL) < 0 ||
+	    !tb[1] || nla_parse_nested(act, TCA_ACT_MAX, tb[1], NULL) < 0 ||
+	    !act[TCA_ACT_OPTIONS] ||
+	    nla_parse_nested(m, TCA_MIRRED_MAX, act[TCA_ACT_OPTIONS],
+			     NULL) < 0 ||
+	    !m[TCA_MIRRED_PARMS] ||
+	    nla_len(m[TCA_MIRRED_PARMS]) < (int)sizeof(p))
 		return 0;
+	memcpy(&p, nla_data(m[TCA_MIRRED_PARMS]), sizeof(p));
 	return p.eaction == TCA_EGRESS_REDIR ? (int)p.ifindex : 0;
 }
 
 static int parse_filter(const struct nlmsghdr *h, void *arg)
 {
-	const struct nlattr *tb[TCA_MAX + 1], *o[TCA_U32_MAX + 1];
+	struct nlattr *tb[TCA_MAX + 1], *o[TCA_U32_MAX + 1];
 	int *to = arg;
 	char kind[16];
 
-	if (pl_nlmsg_parse(h, sizeof(struct tcmsg), tb, TCA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(struct tcmsg), tb,
+			TCA_MAX, NULL) < 0)
 		return -EPROTO;
 	pl_nla_str(tb[TCA_KIND], kind, sizeof(kind));
 	if (!strcmp(kind, "u32") && tb[TCA_OPTIONS] &&
-	    pl_nla_parse_nested(tb[TCA_OPTIONS], o, TCA_U32_MAX) &&
+	    nla_parse_nested(o, TCA_U32_MAX, tb[TCA_OPTIONS], NULL) == 0 &&
 	    mirred_of(o[TCA_U32_ACT]))
 		*to = mirred_of(o[TCA_U32_ACT]);
 	return *to ? 1 : 0;

@@ -22,18 +22,23 @@ static int refused(int rc, struct pl_err *err)
 
 static int parse_bridge(const struct nlmsghdr *h, void *arg)
 {
-	const struct nlattr *tb[IFLA_MAX + 1], *info[IFLA_INFO_MAX + 1];
-	const struct nlattr *br[IFLA_BR_MAX + 1];
+	struct nlattr *tb[IFLA_MAX + 1], *info[IFLA_INFO_MAX + 1];
+	struct nlattr *br[IFLA_BR_MAX + 1];
 	struct pl_bridge_vlans *v = arg;
 
-	if (pl_nlmsg_parse(h, sizeof(struct ifinfomsg), tb, IFLA_MAX) < 0)
+	if (nlmsg_parse((struct nlmsghdr *)h, sizeof(struct ifinfomsg), tb,
+			IFLA_MAX, NULL) < 0)
 		return -EPROTO;
-	if (!pl_nla_parse_nested(tb[IFLA_LINKINFO], info, IFLA_INFO_MAX) ||
-	    !pl_nla_parse_nested(info[IFLA_INFO_DATA], br, IFLA_BR_MAX))
+	if (!tb[IFLA_LINKINFO] ||
+	    nla_parse_nested(info, IFLA_INFO_MAX, tb[IFLA_LINKINFO],
+			     NULL) < 0 ||
+	    !info[IFLA_INFO_DATA] ||
+	    nla_parse_nested(br, IFLA_BR_MAX, info[IFLA_INFO_DATA], NULL) < 0)
 		return 0;
 	v->filtering = pl_nla_u8(br[IFLA_BR_VLAN_FILTERING]) != 0;
-	pl_nla_copy(br[IFLA_BR_VLAN_DEFAULT_PVID], &v->default_pvid,
-		    sizeof(v->default_pvid));
+	if (br[IFLA_BR_VLAN_DEFAULT_PVID] &&
+	    nla_len(br[IFLA_BR_VLAN_DEFAULT_PVID]) >= 2)
+		v->default_pvid = nla_get_u16(br[IFLA_BR_VLAN_DEFAULT_PVID]);
 	return 0;
 }
 

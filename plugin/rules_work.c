@@ -63,7 +63,7 @@ int pl_rules_look(struct pl_rules_work *w, struct pl_err *err)
 	int rc = new_script(w, err);
 
 	w->close_localnet = false;
-	if (rc == 0 && !w->nl.open)
+	if (rc == 0 && !w->nl.sock)
 		rc = pl_nl_open_netfilter(&w->nl, err);
 	for (size_t t = 0; rc == 0 && t < PL_RULES_TABLES; t++) {
 		const struct pl_rules_def *d = &pl_rules_defs[t];

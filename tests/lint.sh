@@ -70,8 +70,8 @@ done
 # Headers compile on their own.
 cc=${CC:-gcc}
 for f in $(list '*.h'); do
-	$cc -std=gnu11 -D_GNU_SOURCE -I. $(pkg-config --cflags libcjson \
-		2>/dev/null) -fsyntax-only -x c "$f" || say "$f"
+	$cc -std=gnu11 -D_GNU_SOURCE -I. $(pkg-config --cflags libnl-3.0 \
+		libcjson 2>/dev/null) -fsyntax-only -x c "$f" || say "$f"
 done
 # Every program and public header has a man page, every folder a README.
 for m in */*_main.c; do
