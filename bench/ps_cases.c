@@ -12,7 +12,7 @@ const enum ps_placement ps_cases_placements[PS_PLACEMENTS] = {
 	PS_SAME_NODE, PS_CROSS_NODE, PS_SPREAD,
 };
 const enum ps_strategy ps_cases_strategies[PS_STRATEGIES] = {
-	PS_INDEPENDENT, PS_SERVER, PS_RING,
+	PS_INDEPENDENT, PS_SERVER, PS_RING, PS_HIERARCHICAL,
 };
 const enum ps_transport ps_cases_transports[PS_TRANSPORTS] = {
 	PS_OVERLAY, PS_HOST, PS_PODLANE,

@@ -31,6 +31,14 @@ static double leaves(const struct ps_opts *o, unsigned int node, bool once)
 	return (here * served_there + there * served_here) / o->servers;
 }
 
+/* A ring of those nodes that have workers. */
+static double ring_of_nodes(const struct ps_opts *o)
+{
+	double n = PL_MIN(o->workers, (unsigned int)PS_NODES);
+
+	return 2 * (n - 1) / n;
+}
+
 double ps_formula_bytes(const struct ps_opts *o, const struct ps_case *c,
 			bool once)
 {
@@ -41,6 +49,8 @@ double ps_formula_bytes(const struct ps_opts *o, const struct ps_case *c,
 		return 0;
 	if (c->strategy == PS_RING)
 		return 2 * (n - 1) / n * model;
+	if (c->strategy == PS_HIERARCHICAL)
+		return ring_of_nodes(o) * model;
 	if (c->placement == PS_CROSS_NODE)
 		return (once ? 1 : n) * model;
 	return PL_MAX(leaves(o, 0, once), leaves(o, 1, once)) * model;

@@ -7,6 +7,7 @@
  *
  *   parameter_server   max(S/B, n S/(k B))    each role on a node of its own
  *   ring               2 (n - 1) S/(n B)
+ *   hierarchical       2 (m - 1) S/(m B)      of m nodes, however many workers
  *
  * besides the computing (Sergeev and Del Balso, 2018, for the ring). Here
  * several roles share the wire of their node, so what counts is the direction

@@ -71,7 +71,7 @@ struct ps_server_ops {
 };
 
 extern const struct ps_worker_ops ps_overlay_worker, ps_podlane_worker,
-	ps_ring_worker, ps_alone_worker, ps_packed_worker;
+	ps_ring_worker, ps_alone_worker, ps_packed_worker, ps_member_worker;
 extern const struct ps_server_ops ps_overlay_server, ps_podlane_server,
 	ps_packed_server;
 

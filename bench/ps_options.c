@@ -200,6 +200,7 @@ static const struct word placements[] = {
 
 static const struct word strategies[] = {
 	{ "parameter_server", PS_SERVER }, { "ring", PS_RING },
+	{ "hierarchical", PS_HIERARCHICAL },
 	{ "independent", PS_INDEPENDENT }, { NULL, 0 },
 };
 
@@ -309,27 +310,43 @@ static int set_compression(struct ps_opts *o, const struct option_row *row,
 	}
 }
 
-static int set_batches(struct ps_opts *o, const struct option_row *row,
-		       const char *value, struct pl_err *err)
+/* A list of up to `most` numbers. */
+static int set_numbers(const struct option_row *row, const char *value,
+		       unsigned int most, unsigned int *out,
+		       unsigned int *n_out, struct pl_err *err)
 {
 	char text[PS_ADDR_BYTES];
 	uint64_t n;
 
-	for (o->n_batches = 0; ; value++) {
+	for (*n_out = 0; ; value++) {
 		value = next_part(value, text, sizeof(text), row, err);
 		if (!value)
 			return -EINVAL;
-		if (o->n_batches == PS_BATCHES_MAX ||
+		if (*n_out == most ||
 		    pl_parse_u64(text, row->min, row->max, &n))
 			return pl_err_set(err, EINVAL, "--%s: give up to %u "
 					  "numbers from %llu to %llu",
-					  row->name, PS_BATCHES_MAX,
+					  row->name, most,
 					  (unsigned long long)row->min,
 					  (unsigned long long)row->max);
-		o->batches[o->n_batches++] = (unsigned int)n;
+		out[(*n_out)++] = (unsigned int)n;
 		if (!*value)
 			return 0;
 	}
+}
+
+static int set_batches(struct ps_opts *o, const struct option_row *row,
+		       const char *value, struct pl_err *err)
+{
+	return set_numbers(row, value, PS_BATCHES_MAX, o->batches,
+			   &o->n_batches, err);
+}
+
+static int set_nodes(struct ps_opts *o, const struct option_row *row,
+		     const char *value, struct pl_err *err)
+{
+	return set_numbers(row, value, PS_WORKERS_MAX, o->nodes, &o->n_nodes,
+			   err);
 }
 
 /* A decimal number of row->max at most, kept in millionths. */
@@ -378,7 +395,7 @@ static const struct option_row rows[] = {
 	  set_placement, 0, 0, 0, "where servers and workers are (both)" },
 	{ "transport", "overlay|podlane|host", JOBS, set_transport, 0, 0, 0,
 	  "how they talk; compare takes a list (overlay,podlane)" },
-	{ "variable-update", "parameter_server|ring|independent", JOBS,
+	{ "variable-update", "parameter_server|ring|hierarchical|independent", JOBS,
 	  set_strategy, 0, 0, 0,
 	  "the strategy; compare takes a list (parameter_server)" },
 	{ "model", "NAME", JOBS, set_models, 0, 0, 0,
@@ -457,7 +474,9 @@ static const struct option_row rows[] = {
 	{ "bind", "ADDR", PODS & ~PS_CMD_RAW_SEND, set_addrs,
 	  AT(bind), 0, 1, "own address to listen on (any)" },
 	{ "peers", "ADDR[,ADDR...]", PS_CMD_WORKER, set_addrs, AT(peers),
-	  0, PS_WORKERS_MAX, "ring: all workers' pods, in order of ranks" },
+	  0, PS_WORKERS_MAX, "ring, hierarchical: all workers' pods, in order of ranks" },
+	{ "nodes", "N[,N...]", PS_CMD_WORKER, set_nodes, 0, 1, PS_WORKERS_MAX,
+	  "hierarchical: how many workers each node has, in order of ranks" },
 	{ "server", "ADDR[,ADDR...]", PS_CMD_WORKER | PS_CMD_RAW_SEND,
 	  set_addrs, AT(server), 0, PS_SERVERS_MAX,
 	  "addresses of the servers' pods, in order of their ranks" },
@@ -505,7 +524,7 @@ static const struct ps_opts train_defaults = {
 static const struct ps_opts matrix_defaults = {
 	.transports = PS_OVERLAY | PS_PODLANE | PS_HOST,
 	.placements = PS_SPREAD,
-	.strategies = PS_SERVER | PS_RING | PS_INDEPENDENT,
+	.strategies = PS_SERVER | PS_RING | PS_HIERARCHICAL | PS_INDEPENDENT,
 	.workers = 2, .servers = 2, .steps = 3, .warmup = 1, .repeat = 1,
 	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
 	.minutes = 15, PACKED_DEFAULTS
@@ -557,6 +576,15 @@ static int check_packed(enum ps_cmd cmd, const struct ps_opts *o,
 	return 0;
 }
 
+static unsigned int sum_of(const unsigned int *v, unsigned int n)
+{
+	unsigned int sum = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		sum += v[i];
+	return sum;
+}
+
 /* What no single option can tell. */
 static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
 {
@@ -590,9 +618,14 @@ static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
 				  cmd == PS_CMD_SERVER ? "servers" : "workers");
 	if (cmd == PS_CMD_SERVER)
 		return 0;
-	if (o->strategies == PS_RING && o->peers.n != o->workers)
+	if (o->strategies & (PS_RING | PS_HIERARCHICAL) &&
+	    o->peers.n != o->workers)
 		return pl_err_set(err, EINVAL, "--peers needs %u address(es), "
 				  "one per worker", o->workers);
+	if (o->strategies == PS_HIERARCHICAL &&
+	    sum_of(o->nodes, o->n_nodes) != o->workers)
+		return pl_err_set(err, EINVAL, "--nodes needs numbers that "
+				  "add up to --workers %u", o->workers);
 	if (o->strategies == PS_SERVER && o->server.n != o->servers)
 		return pl_err_set(err, EINVAL, "--server needs %u "
 				  "address(es), one per server", o->servers);

@@ -45,8 +45,10 @@ enum ps_transport { PS_OVERLAY = 1, PS_PODLANE = 2, PS_HOST = 4 };
 enum ps_placement { PS_SAME_NODE = 1, PS_CROSS_NODE = 2, PS_SPREAD = 4 };
 #define PS_PLACEMENTS 3
 /* How the workers' gradients become parameters. */
-enum ps_strategy { PS_SERVER = 1, PS_RING = 2, PS_INDEPENDENT = 4 };
-#define PS_STRATEGIES 3
+enum ps_strategy {
+	PS_SERVER = 1, PS_RING = 2, PS_INDEPENDENT = 4, PS_HIERARCHICAL = 8,
+};
+#define PS_STRATEGIES 4
 enum ps_local_sum { PS_SUM_AUTO, PS_SUM_ON, PS_SUM_OFF };
 
 struct ps_addrs {
@@ -85,7 +87,9 @@ struct ps_opts {
 	struct ps_addrs bind;		/* server: own address, n 0: any */
 	struct ps_addrs server;		/* worker: one per server, in order */
 	struct ps_addrs local;		/* workers of this node, first sums */
-	struct ps_addrs peers;		/* ring: all workers, by rank */
+	struct ps_addrs peers;		/* ring, hierarchical: all workers */
+	/* hierarchical: how many of them each node has, in this order */
+	unsigned int nodes[PS_WORKERS_MAX], n_nodes;
 	unsigned int port;
 	unsigned int rank;		/* of the worker or the server */
 	unsigned int node_rank;		/* own place in local */

@@ -37,7 +37,7 @@ double ps_roofline_bytes(enum ps_strategy s, unsigned int k, double model_bytes)
 {
 	double models = 2.0 * k;
 
-	models += s == PS_SERVER ? 2.0 : 2.0 * k;
+	models += s == PS_SERVER || s == PS_HIERARCHICAL ? 2.0 : 2.0 * k;
 	models += s == PS_RING ? 4.0 * (k - 1) : 0;
 	return models * model_bytes;
 }

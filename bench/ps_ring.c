@@ -20,6 +20,9 @@
  *
  * A chunk is filled when it is first touched: before it is sent in the first
  * round, or while the neighbour's is added.
+ *
+ * In a hierarchical job the workers of the ring are the nodes' leaders: what
+ * they fill in is their node's sum, by ps_near.h.
  */
 #include "bench/ps_ring.h"
 
@@ -31,6 +34,7 @@
 #include "common/util.h"
 #include "bench/ps_kernels.h"
 #include "bench/ps_link.h"
+#include "bench/ps_near.h"
 #include "bench/ps_overlay.h"
 
 /* 8 MB, of which each part has 2 MB at least. */
@@ -39,7 +43,9 @@
 
 struct ring {
 	const struct ps_job *job;
-	uint32_t n, rank;
+	uint32_t n, rank;		/* places in the ring, and one's own */
+	struct ps_near *near;		/* hierarchical; else NULL */
+	char near_path[PS_PATH_BYTES];	/* of members, if there are some */
 	struct ps_port port;
 	struct ps_link next, prev;
 	float *grads, *params;
@@ -147,6 +153,24 @@ static bool wait_received(struct ring *w, uint64_t chunks)
 	return ok;
 }
 
+/* Own gradients, those of members and `got`, or NULL, into g. */
+static int fill(struct ring *w, uint32_t step, uint32_t c, const float *got,
+		float *g, struct pl_err *err)
+{
+	const float *src[PS_WORKERS_MAX];
+	uint32_t n = 0;
+	int rc;
+
+	ps_pace_wait(w->job, c);
+	if (got)
+		src[n++] = got;
+	rc = ps_near_take(w->near, step, c, src + n, err);
+	if (rc >= 0 && !w->job->o.raw)
+		ps_fill_sum(&w->job->plan, c, w->job->o.rank, step, src,
+			    n + (uint32_t)rc, g);
+	return rc < 0 ? rc : 0;
+}
+
 static int send_chunk(struct ring *w, uint32_t step, uint32_t round,
 		      uint32_t c)
 {
@@ -154,12 +178,10 @@ static int send_chunk(struct ring *w, uint32_t step, uint32_t round,
 	struct ps_chunk k = ps_plan_chunk(plan, c);
 	float *g = place(w, w->grads, &k);
 	struct pl_err err;
-	int rc;
+	int rc = round ? 0 : fill(w, step, c, NULL, g, &err);
 
-	if (round == 0)
-		ps_pace_wait(w->job, c);
-	if (round == 0 && !w->job->o.raw)
-		ps_fill(plan, c, w->job->o.rank, step, g);
+	if (rc < 0)
+		return fail(w, &err);
 	rc = ps_link_send(&w->next, g, k.n * sizeof(float));
 	if (rc < 0) {
 		ps_link_error(&w->next, rc, &err);
@@ -226,25 +248,31 @@ static void *send_main(void *arg)
 
 /* --- receiving ------------------------------------------------------------ */
 
-static void take_chunk(struct ring *w, uint32_t step, uint32_t round,
-		       uint32_t c, const float *src)
+static int update(struct ring *w, uint32_t c, const float *sum,
+		  struct pl_err *err)
 {
-	const struct ps_plan *plan = &w->job->plan;
-	struct ps_chunk k = ps_plan_chunk(plan, c);
-	const float *sum = src;
-	float *g = w->grads + k.first;
+	struct ps_chunk k = ps_plan_chunk(&w->job->plan, c);
 
-	if (w->job->o.raw)
-		return;
+	if (!w->job->o.raw)
+		ps_update(w->params + k.first, &sum, 1, k.n);
+	return ps_near_give(w->near, c, err);
+}
+
+static int take_chunk(struct ring *w, uint32_t step, uint32_t round,
+		      uint32_t c, const float *src, struct pl_err *err)
+{
+	struct ps_chunk k = ps_plan_chunk(&w->job->plan, c);
+	const float *sum = src;
+	float *g = place(w, w->grads, &k);
+	int rc = 0;
+
 	if (is_sum_round(w, round)) {
-		ps_pace_wait(w->job, c);
-		ps_fill_sum(plan, c, w->job->o.rank, step, &src, 1, g);
+		rc = fill(w, step, c, src, g, err);
 		sum = g;
-	} else if (round + 1 < ps_ring_rounds(w->n)) {
+	} else if (!w->job->o.raw && round + 1 < ps_ring_rounds(w->n)) {
 		memcpy(g, src, k.n * sizeof(float));
 	}
-	if (round + 2 >= w->n)
-		ps_update(w->params + k.first, &sum, 1, k.n);
+	return rc == 0 && round + 2 >= w->n ? update(w, c, sum, err) : rc;
 }
 
 static int receive_chunk(struct ring *w, uint32_t step, uint32_t round,
@@ -254,10 +282,12 @@ static int receive_chunk(struct ring *w, uint32_t step, uint32_t round,
 	const void *src;
 	int rc = ps_link_peek(&w->prev, len, &src);
 
-	if (rc == 0) {
-		take_chunk(w, step, round, c, src);
-		rc = ps_link_consume(&w->prev, len);
-	}
+	if (rc < 0)
+		return ps_link_error(&w->prev, rc, err);
+	rc = take_chunk(w, step, round, c, src, err);
+	if (rc < 0)
+		return rc;
+	rc = ps_link_consume(&w->prev, len);
 	if (rc < 0)
 		return ps_link_error(&w->prev, rc, err);
 	w->received_bytes += len;
@@ -299,17 +329,30 @@ static int receive_step(struct ring *w, uint32_t step, struct pl_err *err)
 	return rc;
 }
 
+/* The only worker of the ring. */
+static int step_alone(struct ring *w, uint32_t step, struct pl_err *err)
+{
+	const struct ps_plan *plan = &w->job->plan;
+	int rc = 0;
+
+	for (uint32_t c = 0; c < plan->n_chunks && rc == 0; c++) {
+		struct ps_chunk k = ps_plan_chunk(plan, c);
+		float *g = place(w, w->grads, &k);
+
+		rc = fill(w, step, c, NULL, g, err);
+		if (rc == 0)
+			rc = update(w, c, g, err);
+	}
+	return rc;
+}
+
 static int ring_step(void *state, uint32_t step, struct pl_err *err)
 {
 	struct ring *w = state;
 	int rc;
 
-	if (w->n == 1) {
-		if (!w->job->o.raw)
-			ps_pace_step_alone(w->job, w->rank, step, w->grads,
-					   w->params);
-		return 0;
-	}
+	if (w->n == 1)
+		return step_alone(w, step, err);
 	pthread_mutex_lock(&w->lock);
 	w->received = 0;
 	w->asked = step + 1;
@@ -330,39 +373,94 @@ static int ring_step(void *state, uint32_t step, struct pl_err *err)
 
 /* --- beginning and end ---------------------------------------------------- */
 
+static bool is_hierarchical(const struct ps_job *job)
+{
+	return job->o.strategies == PS_HIERARCHICAL;
+}
+
+/* The worker at a place of the ring. */
+static uint32_t rank_at(const struct ring *w, uint32_t at)
+{
+	return is_hierarchical(w->job) ? ps_node_at(&w->job->o, at).first : at;
+}
+
 static int connect_next(struct ring *w, struct pl_err *err)
 {
-	uint32_t next = (w->rank + 1) % w->n;
+	uint32_t next = rank_at(w, (w->rank + 1) % w->n);
 
 	return ps_link_connect(&w->port, w->job->o.peers.text[next], next,
 			       &w->next, err);
 }
 
-static int accept_prev(struct ring *w, struct pl_err *err)
+static uint32_t rank_before(const struct ring *w)
 {
-	return ps_link_accept(&w->port, (w->rank + w->n - 1) % w->n, &w->prev,
-			      err);
+	return rank_at(w, (w->rank + w->n - 1) % w->n);
 }
 
-/* The first one begins; whoever was accepted goes on. */
+/* Somebody who comes: a member, or the one before. */
+static int accept_one(struct ring *w, bool *seen, struct pl_err *err)
+{
+	const uint32_t own = w->job->o.rank;
+	struct ps_node node;
+	struct ps_link link;
+	uint32_t rank;
+	int rc;
+
+	if (!w->near)
+		return ps_link_accept(&w->port, rank_before(w), &w->prev, err);
+	node = ps_node_of_rank(&w->job->o, own);
+	rc = ps_link_accept_any(&w->port, seen, &rank, &link, err);
+	if (rc < 0)
+		return rc;
+	if (rank > own && rank < own + node.workers) {
+		pl_format(w->near_path, sizeof(w->near_path), "%s", link.path);
+		ps_near_add(w->near, rank, &link);
+		return 0;
+	}
+	if (w->n > 1 && rank == rank_before(w)) {
+		w->prev = link;
+		return 0;
+	}
+	ps_link_close(&link);
+	return pl_err_set(err, EINVAL, "worker %u came to worker %u: is "
+			  "--nodes the same everywhere?", rank, own);
+}
+
+/*
+ * The first one begins, when its members are there; whoever was accepted goes
+ * on.
+ */
 static int join_ring(struct ring *w, struct pl_err *err)
 {
+	const bool begins = w->rank == 0 && w->n > 1;
+	bool seen[PS_WORKERS_MAX] = { false };
+	uint32_t wait = w->n > 1;
 	int rc = ps_port_open(w->job, &w->port, err);
 
-	if (rc == 0 && w->rank)
-		rc = accept_prev(w, err);
-	if (rc == 0)
+	if (w->near)
+		wait += ps_node_at(&w->job->o, w->rank).workers - 1;
+	for (; wait > begins && rc == 0; wait--)
+		rc = accept_one(w, seen, err);
+	if (rc == 0 && w->n > 1)
 		rc = connect_next(w, err);
-	if (rc == 0 && !w->rank)
-		rc = accept_prev(w, err);
-	return rc;
+	if (rc == 0 && begins)
+		rc = accept_one(w, seen, err);
+	return rc == 0 && w->near ? ps_near_start(w->near, err) : rc;
 }
 
 static int allocate(struct ring *w, struct pl_err *err)
 {
 	w->grads = ps_floats_alloc(array_elems(w->job), err);
-	w->params = w->grads ? ps_floats_alloc(array_elems(w->job), err) :
-			       NULL;
+	if (!w->grads)
+		return -ENOMEM;
+	if (is_hierarchical(w->job)) {
+		int rc = ps_near_create(w->job, &w->near, err);
+
+		if (rc < 0)
+			return rc;
+	}
+	w->params = w->near ? ps_near_params(w->near) :
+			      ps_floats_alloc(array_elems(w->job), err);
 	if (!w->params)
 		return -ENOMEM;
 	if (!w->job->o.raw)
@@ -378,13 +476,16 @@ static void ring_close(void *state)
 	w->stop = true;
 	pthread_cond_broadcast(&w->moved);
 	pthread_mutex_unlock(&w->lock);
+	ps_near_stop(w->near);
 	ps_link_close(&w->prev);
 	if (w->started)
 		pthread_join(w->sender, NULL);
 	ps_link_close(&w->next);
 	ps_port_close(&w->port);
 	ps_floats_free(w->grads, array_elems(w->job));
-	ps_floats_free(w->params, array_elems(w->job));
+	if (!w->near)
+		ps_floats_free(w->params, array_elems(w->job));
+	ps_near_destroy(w->near);
 	pthread_cond_destroy(&w->moved);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
@@ -394,10 +495,10 @@ static int set_up(struct ring *w, struct pl_err *err)
 {
 	int rc = allocate(w, err);
 
-	if (rc < 0 || w->n == 1)
+	if (rc < 0 || (w->n == 1 && !w->near))
 		return rc;
 	rc = join_ring(w, err);
-	if (rc < 0)
+	if (rc < 0 || w->n == 1)
 		return rc;
 	rc = pthread_create(&w->sender, NULL, send_main, w);
 	if (rc)
@@ -405,6 +506,11 @@ static int set_up(struct ring *w, struct pl_err *err)
 				  strerror(rc));
 	w->started = true;
 	return 0;
+}
+
+static const char *near_path(const struct ring *w)
+{
+	return w->near_path[0] ? w->near_path : "none";
 }
 
 static int ring_open(const struct ps_job *job, void **state,
@@ -416,8 +522,9 @@ static int ring_open(const struct ps_job *job, void **state,
 	if (!w)
 		return pl_err_set(err, ENOMEM, "no memory for the worker");
 	w->job = job;
-	w->n = job->o.workers;
-	w->rank = job->o.rank;
+	w->n = is_hierarchical(job) ? job->o.n_nodes : job->o.workers;
+	w->rank = is_hierarchical(job) ?
+		  ps_node_of_rank(&job->o, job->o.rank).index : job->o.rank;
 	w->port = PS_PORT_NONE;
 	w->next = w->prev = PS_LINK_NONE;
 	pthread_mutex_init(&w->lock, NULL);
@@ -428,9 +535,9 @@ static int ring_open(const struct ps_job *job, void **state,
 		return rc;
 	}
 	pl_format(rep->path, sizeof(rep->path), "%s",
-		  w->n == 1 ? "none" : w->next.path);
+		  w->n == 1 ? near_path(w) : w->next.path);
 	pl_format(rep->param_path, sizeof(rep->param_path), "%s",
-		  w->n == 1 ? "none" : w->prev.path);
+		  w->n == 1 ? near_path(w) : w->prev.path);
 	if (w->next.fd >= 0)
 		ps_congestion_of(w->next.fd, rep->congestion);
 	*state = w;
@@ -458,10 +565,10 @@ static int ring_bye(void *state, struct pl_err *err)
 	struct ring *w = state;
 	const void *data;
 	const char bye = PS_BYE;
-	int rc;
+	int rc = ps_near_bye(w->near, err);
 
-	if (w->n == 1)
-		return 0;
+	if (rc < 0 || w->n == 1)
+		return rc;
 	rc = ps_link_send(&w->next, &bye, 1);
 	if (rc < 0)
 		return ps_link_error(&w->next, rc, err);

@@ -59,8 +59,8 @@ size_t ps_memory_bandwidth_need(void);
 /*
  * Bytes that must cross memory in one step of k co-located workers. Each
  * gradient is written and read once. Parameters are read and written once with
- * servers, and by each worker without. In a ring 2 (k - 1) models go around,
- * each of which is written and read.
+ * servers or a leader, and by each worker without. In a ring 2 (k - 1) models
+ * go around, each of which is written and read.
  */
 double ps_roofline_bytes(enum ps_strategy s, unsigned int k,
 			 double model_bytes);

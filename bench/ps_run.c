@@ -186,6 +186,20 @@ static void arg_local(struct args *a, const struct ps_bench *b,
 	arg(a, "--local=%s", l.text);
 }
 
+/* How many workers each node has; ranks of a node follow each other. */
+static void arg_nodes(struct args *a, const struct ps_bench *b,
+		      const struct ps_case *c)
+{
+	unsigned int on[PS_NODES] = { 0 };
+
+	for (unsigned int i = 0; i < b->o.workers; i++)
+		on[ps_pod_of_worker(b, c->placement, i)->node - 1]++;
+	if (on[1])
+		arg(a, "--nodes=%u,%u", on[0], on[1]);
+	else
+		arg(a, "--nodes=%u", on[0]);
+}
+
 static int start_server(const struct ps_bench *b, const struct ps_case *c,
 			unsigned int rank, struct ps_child *child,
 			struct pl_err *err)
@@ -215,9 +229,11 @@ static int start_worker(const struct ps_bench *b, const struct ps_case *c,
 	if (c->strategy == PS_SERVER)
 		arg_addrs(&a, b, c, "server", ps_pod_of_server,
 			  b->o.servers);
-	if (c->strategy == PS_RING)
+	if (c->strategy == PS_RING || c->strategy == PS_HIERARCHICAL)
 		arg_addrs(&a, b, c, "peers", ps_pod_of_worker,
 			  b->o.workers);
+	if (c->strategy == PS_HIERARCHICAL)
+		arg_nodes(&a, b, c);
 	arg(&a, "--bind=%s", addr_of(c, pod));
 	arg_local(&a, b, c, rank);
 	rc = start_role(child, &a, "worker", rank, netns_of(b, c, pod), err);

@@ -73,7 +73,8 @@ static unsigned int models_needed(const struct ps_opts *o)
 {
 	unsigned int need = 2;		/* alone */
 
-	if (o->transports & (PS_OVERLAY | PS_HOST) || o->strategies & PS_RING)
+	if (o->transports & (PS_OVERLAY | PS_HOST) ||
+	    o->strategies & (PS_RING | PS_HIERARCHICAL))
 		need = PL_MAX(need, 2 * o->workers + 1);
 	if (o->transports & PS_PODLANE && o->placements & PS_SAME_NODE)
 		need = PL_MAX(need, o->workers + 1);

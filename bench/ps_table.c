@@ -150,6 +150,7 @@ static void memory(const struct ps_result *r, unsigned int n, FILE *out)
 static void roofline(const struct ps_opts *o, FILE *out)
 {
 	static const enum ps_strategy all[] = { PS_SERVER, PS_RING,
+						PS_HIERARCHICAL,
 						PS_INDEPENDENT };
 	const char *sep = "";
 

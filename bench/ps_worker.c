@@ -10,6 +10,7 @@
 #include "common/util.h"
 #include "bench/ps_job.h"
 #include "bench/ps_kernels.h"
+#include "bench/ps_near.h"
 
 static int run_steps(const struct ps_job *job, const struct ps_worker_ops *ops,
 		     void *state, struct ps_report *r, struct pl_err *err)
@@ -72,7 +73,10 @@ static const struct ps_worker_ops *ops_of(const struct ps_opts *o)
 {
 	if (ps_opts_is_packed(o))
 		return &ps_packed_worker;
-	if (o->strategies == PS_RING)
+	if (o->strategies == PS_HIERARCHICAL &&
+	    ps_node_of_rank(o, o->rank).first != o->rank)
+		return &ps_member_worker;
+	if (o->strategies & (PS_RING | PS_HIERARCHICAL))
 		return &ps_ring_worker;
 	if (o->strategies == PS_INDEPENDENT)
 		return &ps_alone_worker;

@@ -68,13 +68,13 @@ check "raw runs verify nothing" q raw \
 	'[.results[]|(.verified|not) and .roofline_share==null]|all'
 check "raw: the overlay's share is known" q raw '.results[0].raw_share>0'
 printf 'a/kernel 300x1000\na/bias 1000\n' >"$T/net"
-all=parameter_server,ring,independent
+all=parameter_server,ring,hierarchical,independent
 check "all strategies, transports and placements" runs strategies \
 	--variable-update $all --transport overlay,host,podlane \
 	--placement both,spread --workers 3 --servers 2
 check "each that there is, once" q strategies '[.results[]|
-	.placement+" "+.variable_update+" "+.transport]|length==17 and
-	(unique|length)==17'
+	.placement+" "+.variable_update+" "+.transport]|length==23 and
+	(unique|length)==23'
 check "all of them are verified" q strategies '[.results[].verified]|all'
 paths() {
 	q strategies "[.results[]|select(.placement==\"$1\" and
@@ -86,11 +86,20 @@ check "paths of a ring on one node" paths same-node ring \
 	'"overlay-tcp","loopback-tcp","shm"'
 check "paths of a ring over both" paths spread ring \
 	'"overlay-tcp","loopback-tcp+host-tcp","shm+tcp"'
+check "paths of sums on one node" paths same-node hierarchical \
+	'"overlay-tcp","loopback-tcp","shm"'
+check "paths of sums on both, across nodes and within" paths spread \
+	hierarchical '"overlay-tcp","host-tcp+loopback-tcp","tcp+shm"'
+check "the wire has one gradient of a node" q strategies '[.results[]|
+	select(.variable_update=="hierarchical").local_sum]|all'
 check "who exchanges nothing says so" paths spread independent '"none"'
 check "a ring of one" runs alone --variable-update ring --workers 1 \
 	--placement same-node
 check "has no path" q alone '[.results[].path]==["none","none"]'
-check "a ring, raw" runs rawring --variable-update ring --raw \
+check "a node of one" runs nodeofone --variable-update hierarchical \
+	--workers 1 --placement same-node
+check "has no path either" q nodeofone '[.results[].path]==["none","none"]'
+check "rings, raw" runs rawring --variable-update ring,hierarchical --raw \
 	--placement spread
 for how in none:tcp auth:tcp+auth tls:tcp+tls; do
 	check "agents' security: ${how%:*}" runs "sec-${how%:*}" \
@@ -146,11 +155,20 @@ check "is removed" test ! -e "$T/own"
 check "nothing is left of good runs" nothing_left
 
 # --- bad input --------------------------------------------------------------
+worker_fails() {
+	local text=$1
+	shift
+	"$P" worker --transport overlay "$@" 2>"$T/err" </dev/null
+	[ $? = 2 ] && grep -qF -- "$text" "$T/err"
+}
 check "unknown option" fails 2 "unknown option '--frob'" --frob
 check "a bad tensor is named by file and line" fails 2 \
 	"net.bad: line 2" --tensors "$T/net.bad"
 check "a ring has no other node" fails 2 "give --placement spread" \
 	--variable-update ring
+check "nodes must have all workers" worker_fails "add up to --workers 4" \
+	--variable-update hierarchical --workers 4 --nodes 2,1 \
+	--peers 127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1
 check "one worker can't be on two nodes" fails 2 "two workers" \
 	--placement spread --workers 1
 check "a ring is synchronous" fails 2 "--async is for" --async \

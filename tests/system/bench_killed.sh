@@ -28,6 +28,10 @@ for t in overlay podlane; do
 		"googlenet, spread, $t, ring: worker 3 was killed by signal 9" \
 		--transport $t --placement spread --variable-update ring \
 		--workers 4
+	check "one that a leader sums for is killed, $t" kill_role worker \
+		"googlenet, spread, $t, hier.*: worker 3 was killed by signal 9" \
+		--transport $t --placement spread --workers 4 \
+		--variable-update hierarchical
 done
 check "nothing is left of killed roles" nothing_left
 # An agent's death is reported at once, by its side of the data path or not.

@@ -34,6 +34,10 @@ static void bytes_on_the_wire(void **state)
 	near(models(PS_CROSS_NODE, PS_SERVER, 4, 2, true), 1);
 	near(models(PS_SPREAD, PS_RING, 4, 1, false), 1.5);
 	near(models(PS_SPREAD, PS_RING, 2, 1, false), 1);
+	/* Of two nodes, however many workers they have. */
+	near(models(PS_SPREAD, PS_HIERARCHICAL, 4, 1, false), 1);
+	near(models(PS_SPREAD, PS_HIERARCHICAL, 64, 1, true), 1);
+	near(models(PS_SAME_NODE, PS_HIERARCHICAL, 4, 1, false), 0);
 	/* One worker and one server on each of two nodes. */
 	near(models(PS_SPREAD, PS_SERVER, 2, 2, false), 1);
 	near(models(PS_SPREAD, PS_SERVER, 4, 2, false), 2);
