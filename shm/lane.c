@@ -200,6 +200,8 @@ ssize_t pl_lane_send(struct pl_lane *lane, const void *data, size_t len,
 	size_t done = 0;
 	int rc;
 
+	if (flags & ~PL_DONTWAIT)
+		return -EINVAL;
 	pl_tx_sync(lane);
 	rc = pl_tx_check(lane);
 	lane->tx.reserved = 0;
@@ -245,6 +247,8 @@ ssize_t pl_lane_reserve(struct pl_lane *lane, size_t want, void **ptr,
 {
 	struct pl_limit limit = pl_lane_limit(lane);
 
+	if (flags & ~PL_DONTWAIT)
+		return -EINVAL;
 	return pl_tx_reserve(lane, want, ptr, flags, &limit);
 }
 
@@ -324,8 +328,11 @@ static ssize_t recv_some(struct pl_lane *l, char *data, size_t len, int flags)
 
 ssize_t pl_lane_recv(struct pl_lane *lane, void *data, size_t len, int flags)
 {
-	ssize_t n = recv_some(lane, data, len, flags);
+	ssize_t n;
 
+	if (flags & ~(PL_DONTWAIT | PL_WAITALL))
+		return -EINVAL;
+	n = recv_some(lane, data, len, flags);
 	if (pl_lane_has_fd(lane))
 		pl_lane_fd_update(lane);
 	return n;
@@ -358,6 +365,8 @@ ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
 {
 	struct pl_limit limit = pl_lane_limit(lane);
 
+	if (flags & ~PL_DONTWAIT)
+		return -EINVAL;
 	return pl_rx_peek(lane, want, ptr, flags, &limit);
 }
 

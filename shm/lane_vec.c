@@ -76,6 +76,8 @@ ssize_t pl_lane_sendv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
 	ssize_t len = total(iov, iovcnt), done = 0;
 	int rc;
 
+	if (flags & ~PL_DONTWAIT)
+		return -EINVAL;
 	pl_tx_sync(lane);
 	rc = len < 0 ? (int)len : pl_tx_check(lane);
 
@@ -110,6 +112,8 @@ ssize_t pl_lane_recvv(struct pl_lane *lane, const struct iovec *iov, int iovcnt,
 	struct cursor c = { iov, iovcnt, 0 };
 	ssize_t len = total(iov, iovcnt), done = 0, rc = PL_MIN(len, 0);
 
+	if (flags & ~(PL_DONTWAIT | PL_WAITALL))
+		return -EINVAL;
 	while (rc == 0 && done < len) {
 		const void *from;
 		size_t n = PL_MIN((size_t)(len - done),

@@ -59,10 +59,8 @@ static int check_opts(const struct pl_lane_opts *opts, uint32_t flags,
 	if (out->flags & ~flags)
 		return pl_err_set(err, EINVAL, "unknown flags %#x",
 				  out->flags & ~flags);
-	if (out->connect_timeout_ms < -1)
-		return pl_err_set(err, EINVAL, "connect_timeout_ms %d",
-				  out->connect_timeout_ms);
-	return 0;
+	return pl_msg_check_timeout(out->connect_timeout_ms,
+				    "connect_timeout_ms", err);
 }
 
 /* Both ends are there: the lane of m, with fds {peer's segment, doorbell}. */
@@ -417,9 +415,12 @@ int pl_accept(struct pl_listener *l, int timeout_ms, struct pl_lane **out,
 	      struct pl_err *err)
 {
 	const uint64_t deadline = pl_msg_deadline(timeout_ms);
+	int bad = pl_msg_check_timeout(timeout_ms, "timeout_ms", err);
 	uint32_t epoch;
 	struct pl_msg m;
 
+	if (bad < 0)
+		return bad;
 	if (!pl_conn_is_ours(l->obj.conn))
 		return pl_err_set(err, EPERM, "this process is a child of the "
 				  "one that listens: call pl_open and "

@@ -117,6 +117,14 @@ uint64_t pl_msg_deadline(int timeout_ms)
 	return pl_now_ns() + (uint64_t)timeout_ms * 1000000u;
 }
 
+int pl_msg_check_timeout(int timeout_ms, const char *name, struct pl_err *err)
+{
+	if (timeout_ms >= -1)
+		return 0;
+	return pl_err_set(err, EINVAL, "%s %d: it is -1 (for ever) or more",
+			  name, timeout_ms);
+}
+
 static int wrong(struct pl_err *err, const char *what)
 {
 	return pl_err_set(err, EPROTO, "the agent sent %s; are libpodlane and "

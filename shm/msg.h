@@ -36,6 +36,8 @@ struct pl_msg {
 
 /* A deadline in pl_now_ns; UINT64_MAX: none. */
 uint64_t pl_msg_deadline(int timeout_ms);
+/* A time that a user gave, -1 or more: 0, else -EINVAL. */
+int pl_msg_check_timeout(int timeout_ms, const char *name, struct pl_err *err);
 
 /*
  * Receive one message and check its header, and its size and descriptors as

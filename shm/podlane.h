@@ -125,8 +125,10 @@ int pl_listen(struct pl_conn *conn, const char *service,
 	      struct pl_err *err);
 
 /*
- * Take the next lane. timeout_ms -1 waits for ever, 0 does not wait.
- * -ETIMEDOUT, or -ECONNRESET when the agent has gone and no other has come.
+ * Take the next lane. timeout_ms -1 waits for ever, 0 does not wait; less is
+ * -EINVAL, here and elsewhere. -ETIMEDOUT, or -ECONNRESET when the agent has
+ * gone and no other has come. A peer that gave up just now leaves a lane that
+ * has ended, with -ECONNRESET.
  */
 int pl_accept(struct pl_listener *l, int timeout_ms, struct pl_lane **out,
 	      struct pl_err *err);
@@ -159,7 +161,8 @@ int pl_lane_shutdown(struct pl_lane *lane);
 void pl_lane_close(struct pl_lane *lane);
 
 #define PL_DONTWAIT 0x1	/* -EAGAIN instead of waiting */
-#define PL_WAITALL 0x2	/* pl_lane_recv: only return with all of it */
+#define PL_WAITALL 0x2	/* pl_lane_recv(v): only return with all of it */
+/* Each call refuses flags that it does not know: -EINVAL. */
 
 /*
  * Copy bytes into the lane. Waits for space, and without PL_DONTWAIT sends all.
@@ -216,7 +219,7 @@ ssize_t pl_lane_peek(struct pl_lane *lane, size_t want, const void **ptr,
 		     int flags);
 int pl_lane_consume(struct pl_lane *lane, size_t len);
 
-/* Limit of every waiting call of this lane; -1 (the default): none. */
+/* Limit of every waiting call of this lane; -1 (the default) or less: none. */
 void pl_lane_set_timeout(struct pl_lane *lane, int timeout_ms);
 
 /*

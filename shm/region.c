@@ -249,6 +249,8 @@ int pl_region_wait(struct pl_region *region, uint64_t version, int timeout_ms)
 	int rc = look(region, version, &now);
 	bool spins;
 
+	if (timeout_ms < -1)
+		return -EINVAL;
 	if (rc)
 		return rc < 0 ? rc : 0;
 	if (timeout_ms == 0)

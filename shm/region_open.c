@@ -255,8 +255,10 @@ int pl_region_open(struct pl_conn *conn, const char *pod_addr,
 	const uint64_t deadline = pl_msg_deadline(timeout_ms);
 	struct pl_msg_region_open req = { 0 };
 	bool missing = false;
-	int rc = pl_msg_set_addr(req.addr, pod_addr, err);
+	int rc = pl_msg_check_timeout(timeout_ms, "timeout_ms", err);
 
+	if (rc == 0)
+		rc = pl_msg_set_addr(req.addr, pod_addr, err);
 	if (rc == 0)
 		rc = pl_msg_set_name(req.name, name, "region", err);
 	if (rc < 0)

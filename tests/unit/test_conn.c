@@ -103,6 +103,7 @@ static void listening(void **state)
 	assert_int_equal(pl_listen(c, "echo", NULL, &l, &err), 0);
 	p.fd = pl_listener_fd(l);
 	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(pl_accept(l, -2, &lane, &err), -EINVAL);
 	assert_int_equal(pl_accept(l, 0, &lane, &err), -ETIMEDOUT);
 	assert_int_equal(pl_accept(l, 20, &lane, &err), -ETIMEDOUT);
 	/* The second one's segment is made while the call waits in vain. */
@@ -179,6 +180,8 @@ static void arguments(void **state)
 			 -EINVAL);
 	assert_int_equal(pl_region_create(c, "a", (size_t)1 << 44, 0, &r,
 					  NULL), -ENOMEM);
+	assert_int_equal(pl_region_open(c, "10.1.2.3", "a", -2, &r, &err),
+			 -EINVAL);
 	/* None of it reached the agent. */
 	assert_int_equal(s.seen[PL_MSG_LISTEN] + s.seen[PL_MSG_CONNECT] +
 			 s.seen[PL_MSG_REGION_OPEN] +

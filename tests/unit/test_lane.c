@@ -459,6 +459,35 @@ static void buffers_that_are_refused(void **state)
 	pl_lane_close(a);
 }
 
+/* -EINVAL, and nothing is moved. */
+static void flags_that_are_refused(void **state)
+{
+	static const int all[] = { PL_WAITALL, 4, PL_DONTWAIT | 8, -1 };
+	char byte = 'x';
+	const struct iovec v = { &byte, 1 };
+	struct pl_lane *a, *b;
+	const void *from;
+	void *to;
+
+	(void)state;
+	lane_both(RING, &a, &b);
+	for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++) {
+		const int f = all[i];
+
+		assert_int_equal(pl_lane_send(a, &byte, 1, f), -EINVAL);
+		assert_int_equal(pl_lane_sendv(a, &v, 1, f), -EINVAL);
+		assert_int_equal(pl_lane_reserve(a, 1, &to, f), -EINVAL);
+		assert_int_equal(pl_lane_peek(a, 1, &from, f), -EINVAL);
+		if (f == PL_WAITALL)
+			continue;
+		assert_int_equal(pl_lane_recv(a, &byte, 1, f), -EINVAL);
+		assert_int_equal(pl_lane_recvv(a, &v, 1, f), -EINVAL);
+	}
+	assert_int_equal(pl_lane_recv(b, &byte, 1, PL_DONTWAIT), -EAGAIN);
+	pl_lane_close(a);
+	pl_lane_close(b);
+}
+
 static void lengths_and_limits(void **state)
 {
 	static char big[RING + 1];
@@ -511,6 +540,7 @@ int main(void)
 		lane_test(ping_pong),
 		lane_test(both_ways_at_once),
 		lane_test(same_addresses),
+		lane_test(flags_that_are_refused),
 		lane_test(lengths_and_limits),
 		lane_test(buffers_that_are_refused),
 	};

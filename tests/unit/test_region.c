@@ -62,6 +62,7 @@ static void publish_and_wait(void **state)
 	assert_int_equal(pl_region_size(r), SIZE);
 	assert_int_equal(pl_region_version(r), 0);
 	assert_int_equal(pl_region_wait(r, 0, 0), 0);
+	assert_int_equal(pl_region_wait(r, 0, -2), -EINVAL);
 	assert_int_equal(pl_region_wait(r, 1, 0), -ETIMEDOUT);
 	assert_int_equal(pl_region_wait(r, 1, 30), -ETIMEDOUT);
 	memcpy(pl_region_data(o), "abc", 3);
