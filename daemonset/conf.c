@@ -374,22 +374,34 @@ static int read_section(const char *path, const cJSON *top,
 }
 
 /* Which registry, and whether it has what it needs. */
-static int check_registry(struct pl_agent_conf *c, struct pl_err *err)
+/* What counts only with the API would else be ignored without a word. */
+static int check_kube_keys(const cJSON *registry, struct pl_err *err)
+{
+	static const char *const names[] = { "kubeconfig", "serviceAccount",
+					     "podCIDRs", "eventSeconds" };
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
+		if (cJSON_GetObjectItemCaseSensitive(registry, names[i]))
+			return pl_err_set(err, EINVAL, "registry.%s needs "
+					  "registry.type \"kubernetes\"",
+					  names[i]);
+	return 0;
+}
+
+static int check_registry(const cJSON *top, struct pl_agent_conf *c,
+			  struct pl_err *err)
 {
 	if (c->registry == PL_REGISTRY_NONE && *c->registry_file)
 		c->registry = PL_REGISTRY_FILE;
 	if (c->registry == PL_REGISTRY_FILE && !*c->registry_file)
 		return pl_err_set(err, EINVAL, "registry.type \"file\" needs "
 				  "registry.file, the list of the nodes");
-	if (c->registry == PL_REGISTRY_KUBERNETES && *c->registry_file)
+	if (c->registry != PL_REGISTRY_KUBERNETES)
+		return check_kube_keys(cJSON_GetObjectItemCaseSensitive(
+					       top, "registry"), err);
+	if (*c->registry_file)
 		return pl_err_set(err, EINVAL, "registry.file has no place "
 				  "beside registry.type \"kubernetes\"");
-	if (c->registry != PL_REGISTRY_KUBERNETES &&
-	    (*c->registry_kubeconfig || !c->registry_cidrs))
-		return pl_err_set(err, EINVAL, "registry.%s needs "
-				  "registry.type \"kubernetes\"",
-				  c->registry_cidrs ? "kubeconfig" :
-						      "podCIDRs");
 	return 0;
 }
 
@@ -512,7 +524,7 @@ int pl_agent_conf_load(const char *path, struct pl_agent_conf *c,
 	for (size_t i = 0; rc >= 0 && i < PL_ARRAY_SIZE(sections); i++)
 		rc = read_section(path, top, sections[i], c, err);
 	if (rc >= 0)
-		rc = check_registry(c, err);
+		rc = check_registry(top, c, err);
 	if (rc >= 0)
 		rc = check_device(c, err);
 	if (rc >= 0)

@@ -14,8 +14,11 @@
 #include "common/util.h"
 
 #define CONNECT_MS 10000
-/* A connection whose other side is silent, as TCP sees it. */
-#define SILENT_S 30
+/*
+ * A connection whose other side is silent, as TCP sees it. A watch only
+ * listens, so for as long a node that got another address does not notice.
+ */
+#define SILENT_S 15
 #define COLLECT_MAX (256u << 10)
 
 struct pl_kube {

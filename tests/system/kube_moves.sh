@@ -32,7 +32,8 @@ api '{"op":"node","name":"node2","address":"10.99.0.22","cidrs":["10.88.22.0/24"
 back() { ctl 1 -o json nodes | jq -e 'any(.[]; .address == "10.99.0.22" and
 	.podCIDRs == ["10.88.22.0/24"])'; }
 check "it is back with another address" wait_for 15 back
-check "and serves" wait_for 30 agent_ready 2
+# Its watch listens at the old address until TCP says that nobody is there (15 s).
+check "and serves" wait_for 60 agent_ready 2
 says_so() { api '{"op":"get","name":"node2"}' | jq -e \
 	'.metadata.annotations."podlane.io/endpoint" == "10.99.0.22:7471"'; }
 check "its agent says so" wait_for 15 says_so

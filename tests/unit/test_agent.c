@@ -222,6 +222,13 @@ static void conf_wrong(void **state)
 		  "devicePort needs carrier.device" },
 		{ "{\"carrier\":{\"gidIndex\":0}}",
 		  "gidIndex needs carrier.device" },
+		{ "{\"registry\":{\"file\":\"/r\",\"eventSeconds\":5}}",
+		  "registry.eventSeconds needs registry.type" },
+		{ "{\"registry\":{\"file\":\"/r\","
+		  "\"serviceAccount\":\"/s\"}}",
+		  "registry.serviceAccount needs registry.type" },
+		{ "{\"registry\":{\"podCIDRs\":true}}",
+		  "registry.podCIDRs needs registry.type" },
 		{ "{\"registry\":{\"file\":\"/r\"}}",
 		  "carrier.security is missing: how do agents know" },
 		{ SECURITY("\"x\""), "\"tls\", \"psk\" or \"none\", not 'x'" },
