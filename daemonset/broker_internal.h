@@ -286,6 +286,7 @@ const char *pl_broker_on_region_more(struct pl_client *c, const void *msg,
 /* What the pod has had, ends of lanes that are still there included. */
 void pl_pod_traffic(const struct pl_pod *pod, struct pl_flow *tx,
 		    struct pl_flow *rx);
+void pl_pod_wakes(const struct pl_pod *pod, struct pl_wakes *out);
 
 /* Lists for podlanectl; NULL when there is no memory. */
 cJSON *pl_list_pods(const struct pl_pods *p);

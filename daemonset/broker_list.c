@@ -37,6 +37,17 @@ void pl_pod_traffic(const struct pl_pod *pod, struct pl_flow *tx,
 		}
 }
 
+void pl_pod_wakes(const struct pl_pod *pod, struct pl_wakes *out)
+{
+	const struct pl_client *c;
+	const struct pl_lane_end *e;
+
+	pl_pod_counts_wakes(pod->counts, out);
+	LIST_FOREACH(c, &pod->clients, of_pod)
+		LIST_FOREACH(e, &c->lane_ends, of_client)
+			pl_wakes_add(out, e->ctl);
+}
+
 static void add_traffic(cJSON *j, const struct pl_pod *pod)
 {
 	struct pl_flow tx, rx;

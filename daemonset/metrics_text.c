@@ -17,8 +17,36 @@
 #include "daemonset/agent_internal.h"
 #include "daemonset/metrics.h"
 #include "daemonset/metrics_print.h"
+#include "shm/wake.h"
 
 #define PODS_MAX 1000
+
+/* --- histograms ----------------------------------------------------------- */
+
+struct histogram {
+	const char *name, *labels;	/* "op=\"add\"" */
+	const uint32_t *bounds_us;	/* of all buckets but the last */
+	const uint64_t *buckets;	/* each by itself */
+	size_t n_buckets;
+	uint64_t ns;
+};
+
+static void print_histogram(struct evbuffer *b, const struct histogram *h)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < h->n_buckets - 1; i++) {
+		sum = pl_stat(sum + h->buckets[i]);
+		evbuffer_add_printf(b, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n",
+				    h->name, h->labels, h->bounds_us[i] / 1e6,
+				    sum);
+	}
+	sum = pl_stat(sum + h->buckets[h->n_buckets - 1]);
+	evbuffer_add_printf(b, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n"
+			    "%s_sum{%s} %.9g\n%s_count{%s} %" PRIu64 "\n",
+			    h->name, h->labels, sum, h->name, h->labels,
+			    (double)h->ns / 1e9, h->name, h->labels, sum);
+}
 
 /* --- pods ----------------------------------------------------------------- */
 
@@ -29,7 +57,8 @@ enum value {
 	V_QUOTA, V_HALF_OPEN, V_POLICY, V_COMPLAINTS,
 	V_LANES, V_CONNECTIONS, V_LISTENERS, V_REGIONS, V_SHARED, V_LIMIT,
 	V_REGION_BYTES, V_OPENINGS,
-	VALUES,
+	V_WAKE_NS, V_WAKES,
+	VALUES = V_WAKES + PL_WAKE_BUCKETS,
 };
 
 struct row {
@@ -103,6 +132,7 @@ static void take(struct row *r, const struct pl_pod *pod)
 	const struct pl_usage *u = &pod->usage;
 	const struct pl_region_own *own;
 	struct pl_flow tx, rx;
+	struct pl_wakes w;
 
 	r->ns = pod->ns;
 	r->name = pod->name;
@@ -120,6 +150,9 @@ static void take(struct row *r, const struct pl_pod *pod)
 	r->v[V_REGIONS] = u->regions;
 	r->v[V_SHARED] = u->bytes;
 	r->v[V_LIMIT] = pl_pod_bytes_max(pod);
+	pl_pod_wakes(pod, &w);
+	r->v[V_WAKE_NS] = w.ns;
+	memcpy(&r->v[V_WAKES], w.n, sizeof(w.n));
 	for (own = pod->regions; own; own = own->hh.next) {
 		r->v[V_REGION_BYTES] += own->size;
 		r->v[V_OPENINGS] += own->n_openings;
@@ -163,6 +196,36 @@ static void print_series(struct evbuffer *b, const struct row *rows, size_t n,
 				    (double)rows[i].v[s->value] * s->scale);
 }
 
+static bool has_woken(const struct row *r)
+{
+	for (int i = 0; i < PL_WAKE_BUCKETS; i++)
+		if (r->v[V_WAKES + i])
+			return true;
+	return false;
+}
+
+/* Many series each, so only of pods that have something to show. */
+static void print_wakes(struct evbuffer *b, const struct row *rows, size_t n)
+{
+	static const char name[] = "podlane_pod_wakeup_seconds";
+	char ns[LABEL_BYTES], pod[LABEL_BYTES], labels[2 * LABEL_BYTES + 32];
+
+	family(b, name, "histogram", "From the doorbell of a lane until the "
+	       "pod's thread, which slept, ran again.");
+	for (size_t i = 0; i < n; i++) {
+		const struct histogram h = {
+			name, labels, pl_wake_bounds_us, &rows[i].v[V_WAKES],
+			PL_WAKE_BUCKETS, rows[i].v[V_WAKE_NS]
+		};
+
+		if (!has_woken(&rows[i]))
+			continue;
+		snprintf(labels, sizeof(labels), "namespace=\"%s\",pod=\"%s\"",
+			 escape(rows[i].ns, ns), escape(rows[i].name, pod));
+		print_histogram(b, &h);
+	}
+}
+
 static int print_pods(const struct pl_pods *pods, struct evbuffer *b)
 {
 	size_t all = HASH_COUNT(pods->by_ns), n = 0;
@@ -184,6 +247,7 @@ static int print_pods(const struct pl_pods *pods, struct evbuffer *b)
 		last = s->name;
 		print_series(b, rows, n, s);
 	}
+	print_wakes(b, rows, n);
 	one(b, "podlane_pods", "gauge", "Pods of this node.", (double)all);
 	one(b, "podlane_pods_without_series", "gauge",
 	    "Pods beyond the bound, which have no series of their own.",
@@ -312,21 +376,14 @@ static void print_durations(struct evbuffer *b, const struct pl_op_count *ops)
 
 	family(b, name, "histogram", "How long the agent took for them.");
 	for (int k = 0; k < PL_OP_KINDS; k++) {
-		const char *op = pl_op_name(k);
-		uint64_t sum = 0;
+		char label[32];
+		const struct histogram h = {
+			name, label, pl_op_bounds_us, ops[k].buckets,
+			PL_OP_BUCKETS, ops[k].ns
+		};
 
-		for (int i = 0; i < PL_OP_BUCKETS - 1; i++) {
-			sum += ops[k].buckets[i];
-			evbuffer_add_printf(b, "%s_bucket{op=\"%s\",le=\"%g\"} "
-					    "%" PRIu64 "\n", name, op,
-					    pl_op_bounds_us[i] / 1e6, sum);
-		}
-		sum += ops[k].buckets[PL_OP_BUCKETS - 1];
-		evbuffer_add_printf(b, "%s_bucket{op=\"%s\",le=\"+Inf\"} %"
-				    PRIu64 "\n%s_sum{op=\"%s\"} %.9g\n"
-				    "%s_count{op=\"%s\"} %" PRIu64 "\n", name,
-				    op, sum, name, op,
-				    (double)ops[k].ns / 1e9, name, op, sum);
+		snprintf(label, sizeof(label), "op=\"%s\"", pl_op_name(k));
+		print_histogram(b, &h);
 	}
 }
 

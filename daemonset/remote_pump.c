@@ -78,9 +78,15 @@ void pl_rlane_ring(struct pl_rlane *l)
 	(void)!send(l->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static void rung_now(struct pl_lane_wake *w)
+{
+	atomic_store_explicit(&w->rung_ns, pl_now_ns(), memory_order_relaxed);
+}
+
 void pl_rlane_wake(struct pl_rlane *l)
 {
 	const struct pl_lane_seg *own = l->own.base;
+	struct pl_lane_seg *rep = l->rep.base;
 	uint32_t rx, tx;
 	bool ring = false;
 
@@ -90,10 +96,12 @@ void pl_rlane_wake(struct pl_rlane *l)
 	tx = atomic_load_explicit(&own->tx_wait, memory_order_relaxed);
 	if (rx && rx != l->rang_rx) {
 		l->rang_rx = rx;
+		rung_now(&rep->tx_wake);
 		ring = true;
 	}
 	if (tx && tx != l->rang_tx) {
 		l->rang_tx = tx;
+		rung_now(&rep->rx_wake);
 		ring = true;
 	}
 	if (ring)

@@ -54,6 +54,21 @@ void pl_flow_add(struct pl_flow *sum, const struct pl_flow *more)
 		sum->n[i] = plus(sum->n[i], more->n[i]);
 }
 
+static void wake_add(struct pl_wakes *sum, const struct pl_lane_wake *w)
+{
+	sum->ns = plus(sum->ns, pl_stat_read(&w->ns));
+	for (int i = 0; i < PL_WAKE_BUCKETS; i++)
+		sum->n[i] = plus(sum->n[i], pl_stat_read(&w->n[i]));
+}
+
+void pl_wakes_add(struct pl_wakes *sum, const struct pl_lane_seg *ctl)
+{
+	if (!ctl || !(ctl->additions & PL_LANE_WAKES))
+		return;
+	wake_add(sum, &ctl->tx_wake);
+	wake_add(sum, &ctl->rx_wake);
+}
+
 cJSON *pl_flow_json(const struct pl_flow *f, bool has_counts)
 {
 	cJSON *j = cJSON_CreateObject();
@@ -127,12 +142,17 @@ static void add(_Atomic uint64_t *sum, uint64_t more)
 
 void pl_pod_counts_end(struct pl_pod_counts *c, const struct pl_lane_seg *ctl)
 {
+	struct pl_wakes w = { .ns = 0 };
 	struct pl_flows f;
 
 	if (!ctl)
 		return;
 	pl_flows_read(ctl, &f);
+	pl_wakes_add(&w, ctl);
 	pl_pod_counts_event(c, PL_POD_LANES);
+	add(&c->wakes[0], w.ns);
+	for (int i = 0; i < PL_WAKE_BUCKETS; i++)
+		add(&c->wakes[1 + i], w.n[i]);
 	for (int i = 0; i < PL_FLOW_ITEMS; i++) {
 		add(&c->tx[i], f.tx.n[i]);
 		add(&c->rx[i], f.rx.n[i]);
@@ -151,4 +171,11 @@ void pl_pod_counts_flows(const struct pl_pod_counts *c, struct pl_flow *tx,
 		tx->n[i] = pl_stat_read(&c->tx[i]);
 		rx->n[i] = pl_stat_read(&c->rx[i]);
 	}
+}
+
+void pl_pod_counts_wakes(const struct pl_pod_counts *c, struct pl_wakes *out)
+{
+	out->ns = pl_stat_read(&c->wakes[0]);
+	for (int i = 0; i < PL_WAKE_BUCKETS; i++)
+		out->n[i] = pl_stat_read(&c->wakes[1 + i]);
 }

@@ -50,6 +50,12 @@ struct pl_flows {
 	struct pl_flow tx, rx;
 };
 
+/* How long threads took to run again after a doorbell; see shm/wake.h. */
+struct pl_wakes {
+	uint64_t ns;		/* all of them */
+	uint64_t n[PL_WAKE_BUCKETS];
+};
+
 enum pl_pod_event {
 	PL_POD_LANES,			/* ends that are gone */
 	PL_POD_REFUSED_QUOTA,		/* what would have passed a limit */
@@ -78,13 +84,17 @@ struct pl_pod_counts {
 	/* NUL terminated, for people only: of the pod's first registration */
 	char name[256];
 	char ns[64];
+	/* of ends of lanes that are gone: all ns, then the buckets */
+	_Atomic uint64_t wakes[1 + PL_WAKE_BUCKETS];
+	uint64_t pad2;
 };
 _Static_assert(offsetof(struct pl_pod_counts, cookie) == 16, "layout");
 _Static_assert(offsetof(struct pl_pod_counts, tx) == 64, "layout");
 _Static_assert(offsetof(struct pl_pod_counts, rx) == 192, "layout");
 _Static_assert(offsetof(struct pl_pod_counts, events) == 320, "layout");
 _Static_assert(offsetof(struct pl_pod_counts, name) == 448, "layout");
-_Static_assert(sizeof(struct pl_pod_counts) == 768, "layout");
+_Static_assert(offsetof(struct pl_pod_counts, wakes) == 768, "layout");
+_Static_assert(sizeof(struct pl_pod_counts) == 896, "layout");
 _Static_assert(PL_FLOW_ITEMS <= 16 && PL_POD_EVENTS <= 16, "layout");
 
 static inline uint64_t pl_stat(uint64_t v)
@@ -101,6 +111,9 @@ static inline uint64_t pl_stat_read(const _Atomic uint64_t *v)
 void pl_flows_read(const struct pl_lane_seg *ctl, struct pl_flows *out);
 
 void pl_flow_add(struct pl_flow *sum, const struct pl_flow *more);
+
+/* Of both threads; ctl NULL, or such are not counted: adds nothing. */
+void pl_wakes_add(struct pl_wakes *sum, const struct pl_lane_seg *ctl);
 
 /* What is not counted is left out; NULL when there is no memory. */
 cJSON *pl_flow_json(const struct pl_flow *f, bool has_counts);
@@ -134,5 +147,6 @@ void pl_pod_counts_event(struct pl_pod_counts *c, enum pl_pod_event e);
 /* Of ends that are gone. */
 void pl_pod_counts_flows(const struct pl_pod_counts *c, struct pl_flow *tx,
 			 struct pl_flow *rx);
+void pl_pod_counts_wakes(const struct pl_pod_counts *c, struct pl_wakes *out);
 
 #endif

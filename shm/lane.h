@@ -170,7 +170,8 @@ static inline void pl_count(_Atomic uint64_t *n, uint64_t more)
 static inline void pl_lane_ring_if_waiting(struct pl_lane *l,
 					   const _Atomic uint32_t *wait,
 					   uint32_t *rung,
-					   struct pl_lane_count *count)
+					   struct pl_lane_count *count,
+					   struct pl_lane_wake *wake)
 {
 	uint32_t no;
 
@@ -180,6 +181,8 @@ static inline void pl_lane_ring_if_waiting(struct pl_lane *l,
 	if (pl_unlikely(no && no != *rung)) {
 		*rung = no;
 		pl_count(&count->rings, 1);
+		atomic_store_explicit(&wake->rung_ns, pl_now_ns(),
+				      memory_order_relaxed);
 		pl_lane_ring(l);
 	}
 }
@@ -248,7 +251,7 @@ static inline void pl_tx_publish(struct pl_lane *l, uint64_t len)
 	atomic_store_explicit(&l->own->head, l->tx.head, memory_order_release);
 	pl_count(&l->own->tx_count.calls, 1);
 	pl_lane_ring_if_waiting(l, &l->peer->rx_wait, &l->tx.rung,
-				&l->own->tx_count);
+				&l->own->tx_count, &l->own->tx_wake);
 }
 
 static inline void pl_tx_sync(struct pl_lane *l)
@@ -319,7 +322,7 @@ static inline void pl_rx_release(struct pl_lane *l, uint64_t len)
 	atomic_store_explicit(&l->own->tail, l->rx.tail, memory_order_release);
 	pl_count(&l->own->rx_count.calls, 1);
 	pl_lane_ring_if_waiting(l, &l->peer->tx_wait, &l->rx.rung,
-				&l->own->rx_count);
+				&l->own->rx_count, &l->own->rx_wake);
 }
 
 /* --- waiting (lane_wait.c) ---------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/lane.h"
+#include "shm/wake.h"
 
 #define LOOKS_PER_CLOCK 32
 #define PROBE_NS 20000000u
@@ -352,13 +353,36 @@ static struct pl_lane_count *count_of(struct pl_lane *l, int events)
 	return events & PL_IN ? &l->own->rx_count : &l->own->tx_count;
 }
 
+/* Of the thread that slept from then on. */
+static void count_wake(struct pl_lane *l, int events, uint64_t from_ns,
+		       uint64_t now_ns)
+{
+	struct pl_lane_wake *own = events & PL_IN ? &l->own->rx_wake :
+						    &l->own->tx_wake;
+	const struct pl_lane_seg *peer = l->peer;
+
+	/* The sender rings for bytes, the receiver for space. */
+	if ((events & PL_IN) &&
+	    pl_wake_count(own, atomic_load_explicit(&peer->tx_wake.rung_ns,
+						    memory_order_relaxed),
+			  from_ns, now_ns))
+		return;
+	if (events & PL_OUT)
+		pl_wake_count(own,
+			      atomic_load_explicit(&peer->rx_wake.rung_ns,
+						   memory_order_relaxed),
+			      from_ns, now_ns);
+}
+
+/* *slept: whether it did, at last. */
 static int sleep_once(struct pl_lane *l, const struct pl_want *want,
-		      const struct pl_limit *limit)
+		      const struct pl_limit *limit, bool *slept)
 {
 	uint32_t turn = atomic_load(&l->turn);
 	uint64_t left_ns = 0;
 	int got, rc = 0;
 
+	*slept = false;
 	if (limit->ms >= 0) {
 		uint64_t now = pl_now_ns();
 
@@ -372,6 +396,7 @@ static int sleep_once(struct pl_lane *l, const struct pl_want *want,
 		pl_count(&count_of(l, want->events)->sleeps, 1);
 		rc = doze(l, want->events, turn, left_ns);
 		got = look(l, want);
+		*slept = true;
 	}
 	pl_lane_disarm(l, want->events);
 	return got ? got : rc;
@@ -400,11 +425,12 @@ int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
 {
 	struct pl_spin *s = want->events & PL_IN ? &l->rx.spin : &l->tx.spin;
 	struct pl_lane_count *n = count_of(l, want->events);
-	uint64_t start = pl_now_ns(), now = start;
+	uint64_t start = pl_now_ns(), now = start, from;
 	uint64_t spin_end = start + PL_SPIN_NS;
 	bool spins = !atomic_load_explicit(&l->never_spins,
 					   memory_order_relaxed) &&
 		     pl_spin_wanted(s, start);
+	bool slept = false;
 	int got = 0;
 
 	if (limit->ms >= 0 && limit->end_ns == 0)
@@ -421,10 +447,13 @@ int pl_lane_sleep(struct pl_lane *l, const struct pl_want *want,
 		return got;
 	}
 	pl_lane_adopt(l);
+	from = now;
 	while (!got)
-		got = sleep_once(l, want, limit);
+		got = sleep_once(l, want, limit, &slept);
 	now = pl_now_ns();
 	pl_count(&n->wait_ns, now - start);
+	if (slept && got > 0)
+		count_wake(l, want->events, from, now);
 	pl_spin_learn(s, now - start, spins);
 	return got;
 }

@@ -37,7 +37,9 @@
  * thread each have a line that nobody else writes, with plain stores; nothing
  * depends on what stands there, and whoever reads it bears in mind that a pod
  * wrote it. A replica has the agent's own instead (carry); how often the owner
- * has published comes with the counters (carried_sends).
+ * has published comes with the counters (carried_sends). Likewise each has its
+ * tx_wake and rx_wake, of which the peer reads when it was rung for last
+ * (wake.h); in a replica the agent stores only that.
  *
  * Versions. What has been added to a lane's control block since version 1 is in
  * places that were zero and that nobody looked at, so that libraries and agents
@@ -123,16 +125,27 @@ struct pl_lane_carry {
 };
 _Static_assert(sizeof(struct pl_lane_carry) == PL_CACHELINE, "layout");
 
+#define PL_WAKE_BUCKETS 14
+
+/* What woke the peer, and how fast the owner's thread woke up; see wake.h. */
+struct pl_lane_wake {
+	_Atomic uint64_t rung_ns;	/* CLOCK_MONOTONIC */
+	_Atomic uint64_t ns;		/* all of the thread's own wake-ups */
+	_Atomic uint64_t n[PL_WAKE_BUCKETS];
+};
+_Static_assert(sizeof(struct pl_lane_wake) == 2 * PL_CACHELINE, "layout");
+
 /* additions */
 #define PL_LANE_COUNTS 0x1u		/* tx_count and rx_count */
 #define PL_LANE_CARRY 0x2u		/* carry, carried_sends */
+#define PL_LANE_WAKES 0x4u		/* tx_wake and rx_wake, all of them */
 
 struct pl_lane_seg {
 	/* line 0: written before it is handed out, constant then */
 	uint64_t magic;
 	uint32_t version;
 	uint32_t ring_bytes;		/* power of two */
-	uint32_t additions;		/* PL_LANE_COUNTS or _CARRY */
+	uint32_t additions;		/* PL_LANE_COUNTS ... */
 	uint8_t pad0[44];
 	/* line 1 */
 	_Atomic uint64_t head;
@@ -156,6 +169,9 @@ struct pl_lane_seg {
 		struct pl_lane_carry carry;	/* a replica's */
 	};
 	struct pl_lane_count rx_count;	/* the receiving thread's */
+	/* lines 6 to 9 */
+	struct pl_lane_wake tx_wake;
+	struct pl_lane_wake rx_wake;
 };
 _Static_assert(offsetof(struct pl_lane_seg, ring_bytes) == 12, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, additions) == 16, "layout");
@@ -171,7 +187,9 @@ _Static_assert(offsetof(struct pl_lane_seg, rx_wait_no) == 200, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tx_wait_no) == 204, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, tx_count) == 256, "layout");
 _Static_assert(offsetof(struct pl_lane_seg, rx_count) == 320, "layout");
-_Static_assert(sizeof(struct pl_lane_seg) == 384, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, tx_wake) == 384, "layout");
+_Static_assert(offsetof(struct pl_lane_seg, rx_wake) == 512, "layout");
+_Static_assert(sizeof(struct pl_lane_seg) == 640, "layout");
 
 /* What agents replicate of the control block: lines 1 and 2. */
 #define PL_LANE_COUNTERS_OFF 64u

@@ -337,7 +337,7 @@ int pl_seg_lane_create(uint32_t ring_bytes, struct pl_seg *out,
 	h->magic = PL_LANE_MAGIC;
 	h->version = PL_LAYOUT_VERSION;
 	h->ring_bytes = ring_bytes;
-	h->additions = PL_LANE_COUNTS;
+	h->additions = PL_LANE_COUNTS | PL_LANE_WAKES;
 	return sealed(&s, out, err);
 }
 

@@ -68,6 +68,41 @@ client_bg a reg region r 100000 same
 soon reg published
 client_bg b rd open 10.88.1.10 r
 soon rd version
+
+# Both ends sleep between messages, so what comes wakes them.
+ECHO=$O/shm/examples/lane_echo
+listens() { metric "$1" "podlane_pod_listeners{pod=\"$2\"}" "$3"; }
+woken() { # N POD: at least once; each time is in all of the histogram
+	local all=podlane_pod_wakeup_seconds n inf
+	body "$1" /metrics >"$T/woken"
+	n=$(python3 tests/system/prom_check.py "${all}_count{pod=\"$2\"}" <"$T/woken")
+	inf=$(python3 tests/system/prom_check.py \
+		"${all}_bucket{pod=\"$2\",le=\"+Inf\"}" <"$T/woken")
+	echo "$n in +Inf: $inf"
+	[ "${n%.*}" -ge 1 ] && [ "$n" = "$inf" ]
+}
+check "who has not slept has no histogram" says 1 "" \
+	grep -q podlane_pod_wakeup_seconds_count <(body 1 /metrics)
+prog b echo "$ECHO" serve chat
+wait_for 10 listens 1 b 2
+prog a chat "$O/tests/system/stats_pods" chat 10.88.1.11 chat 1000 1
+check "wake-ups, of a lane within the node" wait_for 20 woken 1 b
+prog_end chat
+prog c echo2 "$ECHO" serve chat
+wait_for 10 listens 2 c 2
+prog b chat2 "$O/tests/system/stats_pods" chat 10.88.2.10 chat 1000 1
+check "... by the agent, to another node" wait_for 20 woken 2 c
+kept=$(body 2 /metrics | python3 tests/system/prom_check.py \
+	'podlane_pod_wakeup_seconds_count{pod="c"}')
+prog_end chat2
+prog_end echo2
+no_lane() { metric 2 'podlane_pod_lanes{pod="c"}' 0; }
+wait_for 10 no_lane
+kept() { # of lanes that are gone
+	[ "$(body 2 /metrics | python3 tests/system/prom_check.py \
+		'podlane_pod_wakeup_seconds_count{pod="c"}')" -ge "$kept" ]
+}
+check "... stay counted when it is gone" kept
 check "bytes of regions" metric 1 'podlane_pod_region_bytes{pod="a"}' 100000
 check "openings" metric 1 'podlane_region_openings{path="shm"}' 1
 check "a refusal" says 3 EHOSTUNREACH client a connect 10.77.1.1 none 100

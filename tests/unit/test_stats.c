@@ -14,6 +14,7 @@
 #include "common/json.h"
 #include "daemonset/ctl_watch.h"
 #include "daemonset/stats.h"
+#include "shm/wake.h"
 #include "tests/unit/lane_pair.h"
 
 #define RING PL_RING_MIN
@@ -87,6 +88,15 @@ static void *receive_one(void *lane)
 	return (void *)pl_lane_recv(lane, &c, 1, 0);
 }
 
+static uint64_t wakes(const struct pl_lane_wake *w)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < PL_WAKE_BUCKETS; i++)
+		n += get(&w->n[i]);
+	return n;
+}
+
 /* Who sleeps counts that, who wakes the doorbell. */
 static void doorbells(void **state)
 {
@@ -108,8 +118,85 @@ static void doorbells(void **state)
 	assert_int_equal(get(&b->own->rx_count.waits), 1);
 	assert_true(get(&b->own->rx_count.sleeps) >= 1);
 	assert_true(get(&b->own->rx_count.wait_ns) > 0);
+	assert_true(get(&a->own->tx_wake.rung_ns) > 0);
+	assert_int_equal(wakes(&b->own->rx_wake), 1);
+	assert_true(get(&b->own->rx_wake.ns) > 0);
+	assert_true(get(&b->own->rx_wake.ns) <=
+		    get(&b->own->rx_count.wait_ns));
+	assert_int_equal(wakes(&b->own->tx_wake), 0);
+	assert_int_equal(wakes(&a->own->tx_wake), 0);
 	pl_lane_close(a);
 	pl_lane_close(b);
+}
+
+static void *send_one(void *lane)
+{
+	return (void *)pl_lane_send(lane, "x", 1, 0);
+}
+
+/* The receiver wakes the sender: it is the sending thread that counts. */
+static void wakes_for_space(void **state)
+{
+	struct pl_lane *a, *b;
+	static char full[RING];
+	pthread_t t;
+	void *got;
+
+	(void)state;
+	lane_both(RING, &a, &b);
+	pl_lane_set_spin(a, 0);
+	assert_int_equal(pl_lane_send(a, full, RING, 0), RING);
+	assert_int_equal(pthread_create(&t, NULL, send_one, a), 0);
+	while (!atomic_load(&a->own->tx_wait))
+		sched_yield();
+	assert_int_equal(pl_lane_recv(b, full, RING, 0), RING);
+	pthread_join(t, &got);
+	assert_int_equal((intptr_t)got, 1);
+	assert_int_equal(wakes(&a->own->tx_wake), 1);
+	assert_int_equal(wakes(&a->own->rx_wake), 0);
+	pl_lane_close(a);
+	pl_lane_close(b);
+}
+
+/* Neither a time-out nor what was there at once is a wake-up. */
+static void no_wakes(void **state)
+{
+	struct pl_lane *a, *b;
+	char c;
+
+	(void)state;
+	lane_both(RING, &a, &b);
+	pl_lane_set_timeout(b, 20);
+	assert_int_equal(pl_lane_recv(b, &c, 1, 0), -ETIMEDOUT);
+	assert_int_equal(pl_lane_send(a, "x", 1, 0), 1);
+	assert_int_equal(pl_lane_recv(b, &c, 1, 0), 1);
+	assert_int_equal(wakes(&b->own->rx_wake), 0);
+	pl_lane_close(a);
+	pl_lane_close(b);
+}
+
+/* What a peer says of when it rang has to be within the sleep. */
+static void wake_bounds(void **state)
+{
+	struct pl_lane_wake w = { 0 };
+
+	(void)state;
+	assert_false(pl_wake_count(&w, 0, 1000, 9000));
+	assert_false(pl_wake_count(&w, 999, 1000, 9000));
+	assert_false(pl_wake_count(&w, 9001, 1000, 9000));
+	assert_false(pl_wake_count(&w, UINT64_MAX, 1000, 9000));
+	assert_int_equal(wakes(&w), 0);
+	assert_true(pl_wake_count(&w, 7000, 1000, 9000));
+	assert_true(pl_wake_count(&w, 1000, 1000, 9000));
+	assert_int_equal(get(&w.n[0]), 1);
+	assert_int_equal(get(&w.n[2]), 1);
+	assert_int_equal(get(&w.ns), 10000);
+	assert_int_equal(pl_wake_bucket(2001), 1);
+	assert_int_equal(pl_wake_bucket(100000000), PL_WAKE_BUCKETS - 2);
+	assert_int_equal(pl_wake_bucket(100000001), PL_WAKE_BUCKETS - 1);
+	assert_int_equal(pl_wake_bucket(UINT64_MAX), PL_WAKE_BUCKETS - 1);
+	for (int i = 1; i < PL_WAKE_BUCKETS - 1; i++)
+		assert_true(pl_wake_bounds_us[i] > pl_wake_bounds_us[i - 1]);
 }
 
 /* --- the agent ------------------------------------------------------------ */
@@ -152,6 +239,7 @@ static void read_old(void **state)
 {
 	struct pl_lane_seg s = { .additions = 0 };
 	pl_auto_json *j = NULL;
+	struct pl_wakes w = { .ns = 0 };
 	struct pl_flows f;
 
 	(void)state;
@@ -165,6 +253,9 @@ static void read_old(void **state)
 	assert_true(number(j, "bytes") == 9);
 	assert_null(cJSON_GetObjectItemCaseSensitive(j, "messages"));
 	assert_null(pl_carry_json(&s));
+	atomic_store(&s.rx_wake.n[3], 8);
+	pl_wakes_add(&w, &s);
+	assert_int_equal(w.n[3], 0);
 }
 
 /* All that a pod can write: numbers stop, and sums of them. */
@@ -173,6 +264,7 @@ static void read_hostile(void **state)
 	struct pl_pod_counts c = { .magic = PL_POD_COUNTS_MAGIC };
 	struct pl_lane_seg s;
 	struct pl_flow tx, rx;
+	struct pl_wakes w;
 	struct pl_flows f;
 	pl_auto_json *j = NULL;
 
@@ -189,6 +281,11 @@ static void read_hostile(void **state)
 	pl_flow_add(&tx, &f.tx);
 	assert_true(tx.n[PL_FLOW_BYTES] == PL_STAT_MAX);
 	assert_true(rx.n[PL_FLOW_WAIT_NS] == PL_STAT_MAX);
+	pl_pod_counts_wakes(&c, &w);
+	assert_true(w.ns == PL_STAT_MAX);
+	pl_wakes_add(&w, &s);
+	for (int i = 0; i < PL_WAKE_BUCKETS; i++)
+		assert_true(w.n[i] == PL_STAT_MAX);
 	j = pl_flow_json(&tx, true);
 	assert_true(number(j, "bytes") == 0x1p62);
 	assert_true(number(j, "waitSeconds") < 0x1p62);
@@ -197,13 +294,18 @@ static void read_hostile(void **state)
 static void pod_sums(void **state)
 {
 	struct pl_pod_counts c = { .magic = PL_POD_COUNTS_MAGIC };
-	struct pl_lane_seg s = { .additions = PL_LANE_COUNTS };
+	struct pl_lane_seg s = { .additions = PL_LANE_COUNTS | PL_LANE_WAKES };
 	struct pl_flow tx, rx;
+	struct pl_wakes w;
 
 	(void)state;
 	atomic_store(&s.head, 100);
 	atomic_store(&s.tail, 30);
 	atomic_store(&s.tx_count.calls, 4);
+	atomic_store(&s.tx_wake.ns, 5000);
+	atomic_store(&s.tx_wake.n[0], 1);
+	atomic_store(&s.tx_wake.n[2], 4);
+	atomic_store(&s.rx_wake.n[2], 2);
 	pl_pod_counts_end(&c, &s);
 	pl_pod_counts_end(&c, &s);
 	pl_pod_counts_event(&c, PL_POD_REFUSED_QUOTA);
@@ -212,6 +314,10 @@ static void pod_sums(void **state)
 	assert_int_equal(tx.n[PL_FLOW_MESSAGES], 8);
 	assert_int_equal(rx.n[PL_FLOW_BYTES], 60);
 	assert_int_equal(get(&c.events[PL_POD_REFUSED_QUOTA]), 1);
+	pl_pod_counts_wakes(&c, &w);
+	assert_int_equal(w.ns, 10000);
+	assert_int_equal(w.n[0], 2);
+	assert_int_equal(w.n[2], 12);
 }
 
 static void carried(void **state)
@@ -306,6 +412,9 @@ int main(void)
 		lane_test(calls),
 		lane_test(failures),
 		lane_test(doorbells),
+		lane_test(wakes_for_space),
+		lane_test(no_wakes),
+		cmocka_unit_test(wake_bounds),
 		cmocka_unit_test(read_flows),
 		cmocka_unit_test(read_old),
 		cmocka_unit_test(read_hostile),
