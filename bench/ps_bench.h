@@ -72,6 +72,8 @@ struct ps_run {
 	struct ps_epoch curve[PS_EPOCHS_MAX];	/* --train */
 	unsigned int n_curve;
 	double sent_bytes;		/* of a worker and step, mean */
+	/* Updates that gradients missed (ps_stale.h); NAN: synchronous. */
+	double stale_mean, stale_max;
 	struct ps_limits limits;	/* just before it */
 };
 

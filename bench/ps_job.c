@@ -170,6 +170,15 @@ static void add_worker(cJSON *j, const struct ps_job *job,
 				(double)r->received_bytes);
 }
 
+static void add_staleness(cJSON *j, const struct ps_stale_sum *s)
+{
+	cJSON *o = cJSON_AddObjectToObject(j, "staleness");
+
+	cJSON_AddNumberToObject(o, "chunks", (double)s->chunks);
+	cJSON_AddNumberToObject(o, "updates", (double)s->updates);
+	cJSON_AddNumberToObject(o, "most", (double)s->most);
+}
+
 static void add_server(cJSON *j, const struct ps_job *job,
 		       const struct ps_report *r)
 {
@@ -181,6 +190,8 @@ static void add_server(cJSON *j, const struct ps_job *job,
 		cJSON_AddItemToArray(paths,
 				     cJSON_CreateString(r->grad_paths[i]));
 	cJSON_AddNumberToObject(j, "steps", job->steps);
+	if (job->o.async)
+		add_staleness(j, &r->staleness);
 }
 
 static void add_raw(cJSON *j, const struct ps_job *job,
@@ -208,8 +219,15 @@ static void say_worker(const struct ps_job *job, const struct ps_report *r)
 
 static void say_server(const struct ps_job *job, const struct ps_report *r)
 {
+	const struct ps_stale_sum *s = &r->staleness;
+
 	printf("server %u: %u steps of %s served over %s\n", job->o.rank,
 	       job->steps, job->plan.model->name, r->path);
+	if (s->chunks)
+		printf("server %u: gradients missed %.2f updates of others "
+		       "(mean), %llu at most\n", job->o.rank,
+		       (double)s->updates / (double)s->chunks,
+		       (unsigned long long)s->most);
 }
 
 static void say_raw(const struct ps_job *job, const struct ps_report *r)

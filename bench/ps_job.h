@@ -17,6 +17,7 @@
 #include "bench/ps_options.h"
 #include "bench/ps_pace.h"
 #include "bench/ps_plan.h"
+#include "bench/ps_stale.h"
 
 #define PS_PATH_BYTES 32
 
@@ -35,6 +36,7 @@ struct ps_report {
 	char congestion[PS_CONGESTION_BYTES];	/* of the overlay's socket */
 	char grad_paths[PS_WORKERS_MAX][PS_PATH_BYTES];	/* server */
 	unsigned int n_grad_paths;
+	struct ps_stale_sum staleness;	/* server, asynchronous */
 	bool local_sum, verified;
 	/* Training, worker 0: the test set after each epoch. */
 	struct ps_epoch {

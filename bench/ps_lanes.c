@@ -33,6 +33,28 @@ void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
 	snprintf(buf, size, "ps.%u.%u.parameters", job->o.port, server);
 }
 
+size_t ps_grads_base_at(const struct ps_job *job, uint32_t server)
+{
+	size_t bytes = ps_plan_server_elems(&job->plan, server) * sizeof(float);
+
+	return (bytes + 7) / 8 * 8;
+}
+
+size_t ps_grads_bytes(const struct ps_job *job, uint32_t server)
+{
+	if (job->o.async)
+		return ps_grads_base_at(job, server) + sizeof(uint64_t);
+	return ps_plan_server_elems(&job->plan, server) * sizeof(float);
+}
+
+uint64_t ps_grads_version(const struct ps_job *job, uint32_t server,
+			  uint32_t step)
+{
+	uint64_t chunks = ps_plan_server_chunks(&job->plan, server);
+
+	return job->o.async ? step * (chunks + 1) + 1 : step * chunks;
+}
+
 static bool may_come_yet(int r)
 {
 	return r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -ENOENT ||

@@ -89,6 +89,27 @@ static int checksum_of(const struct ps_child *c, const cJSON *doc,
 	return need(c, "checksum", 0, err);
 }
 
+static int add_staleness(struct ps_outcome *out, const struct ps_child *c,
+			 const cJSON *doc, struct pl_err *err)
+{
+	const cJSON *o = NULL;
+	int64_t chunks = 0, updates = 0, most = 0;
+	struct ps_stale_sum s;
+	int rc = pl_json_obj(doc, "", "staleness", &o, NULL);
+
+	if (rc == 0)
+		return 0;
+	if (rc < 0 ||
+	    pl_json_int(o, "", "chunks", 1, NS_MAX, &chunks, NULL) <= 0 ||
+	    pl_json_int(o, "", "updates", 0, NS_MAX, &updates, NULL) <= 0 ||
+	    pl_json_int(o, "", "most", 0, NS_MAX, &most, NULL) <= 0)
+		return need(c, "staleness", 0, err);
+	s = (struct ps_stale_sum){ (uint64_t)chunks, (uint64_t)updates,
+				   (uint64_t)most };
+	ps_stale_merge(&out->staleness, &s);
+	return 0;
+}
+
 /* Gradients' paths as the server saw them: it is their reader. */
 static int add_server(struct ps_outcome *out, const struct ps_child *c,
 		      uint64_t *sum, struct pl_err *err)
@@ -103,6 +124,8 @@ static int add_server(struct ps_outcome *out, const struct ps_child *c,
 						       &paths, NULL), err);
 	if (rc == 0)
 		rc = checksum_of(c, doc, &part, err);
+	if (rc == 0)
+		rc = add_staleness(out, c, doc, err);
 	if (rc < 0)
 		return rc;
 	*sum += part;

@@ -12,6 +12,7 @@
 #include "bench/ps_job.h"
 #include "bench/ps_nic.h"
 #include "bench/ps_options.h"
+#include "bench/ps_stale.h"
 
 struct ps_outcome {
 	uint64_t t_first_ns, t_last_ns;	/* from the first to the last worker */
@@ -21,6 +22,7 @@ struct ps_outcome {
 	char grad_path[64], param_path[64];	/* each direction alone */
 	struct ps_nic nic;		/* of worker 0 */
 	char congestion[64];		/* of the workers' sockets, so too */
+	struct ps_stale_sum staleness;	/* of all servers */
 	bool local_sum, verified;
 	uint64_t checksum;
 	double sent_bytes;		/* of all workers */

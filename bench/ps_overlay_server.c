@@ -27,6 +27,7 @@
 
 #include "common/util.h"
 #include "bench/ps_kernels.h"
+#include "bench/ps_stale.h"
 
 #define SLOTS 4			/* chunk c goes into slot c % SLOTS */
 #define LOCKS 64		/* asynchronous: chunk c has lock c % LOCKS */
@@ -58,6 +59,7 @@ struct server {
 	uint64_t done;			/* sync: chunks finished */
 	uint64_t applied;		/* async: chunks, of all workers */
 	uint32_t arrived[SLOTS];	/* workers whose gradients are there */
+	struct ps_stale stale;		/* async */
 	struct pl_err failure;		/* the first one */
 };
 
@@ -171,12 +173,27 @@ static void apply_async(struct peer *p, uint64_t chunk)
 	pthread_mutex_lock(lock);
 	if (!s->job->o.raw)
 		update_while_sent(params_of(s, &k), slot(p, chunk), k.n);
-	pthread_mutex_unlock(lock);
 	pthread_mutex_lock(&s->lock);
+	ps_stale_apply(&s->stale, p->rank, (uint32_t)(chunk % s->own_chunks),
+		       chunk / s->own_chunks >= s->job->o.warmup);
 	p->done++;
 	s->applied++;
 	pthread_cond_broadcast(&s->moved);
 	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(lock);
+}
+
+/* Updates are before it or after it: the chunk's lock is held for both. */
+static void copied(struct peer *p, uint32_t chunk)
+{
+	struct server *s = p->s;
+	pthread_mutex_t *lock = &s->locks[chunk % LOCKS];
+
+	pthread_mutex_lock(lock);
+	pthread_mutex_lock(&s->lock);
+	ps_stale_copied(&s->stale, p->rank, chunk);
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(lock);
 }
 
 static void *receive(void *arg)
@@ -248,7 +265,7 @@ static void *transmit(void *arg)
 	uint64_t end = total + (s->job->o.async ? s->own_chunks : 0);
 	uint64_t sent, n, until;
 	struct ps_chunk first, last;
-	uint32_t i;
+	uint32_t i, k;
 	int r;
 
 	for (sent = 0; sent < end; sent += n) {
@@ -263,6 +280,8 @@ static void *transmit(void *arg)
 		if (first.n < s->job->plan.chunk_elems)
 			n = 1;
 		last = own_chunk(s, i + (uint32_t)n - 1);
+		for (k = 0; k < n && s->job->o.async; k++)
+			copied(p, i + k);
 		r = ps_tcp_send(p->fd, params_of(s, &first),
 				(last.server_first + last.n -
 				 first.server_first) * sizeof(float));
@@ -400,6 +419,7 @@ static void release(struct server *s)
 	}
 	for (i = 0; i < LOCKS; i++)
 		pthread_mutex_destroy(&s->locks[i]);
+	ps_stale_fini(&s->stale);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->moved);
 	ps_floats_free(s->params, params_elems(job));
@@ -451,6 +471,7 @@ static void report(struct server *s, struct ps_report *r)
 		pl_format(r->grad_paths[i], sizeof(r->grad_paths[i]), "%s",
 			  ps_tcp_path(s->job, s->peers[i].fd));
 	pl_format(r->path, sizeof(r->path), "%s", r->grad_paths[0]);
+	r->staleness = s->stale.sum;
 }
 
 static int overlay_run(const struct ps_job *job, struct ps_report *rep,
@@ -471,6 +492,9 @@ static int overlay_run(const struct ps_job *job, struct ps_report *rep,
 	for (i = 0; i < PS_WORKERS_MAX; i++)
 		s->peers[i].fd = -1;
 	r = allocate(s, err);
+	if (!r && job->o.async)
+		r = ps_stale_init(&s->stale, job->o.workers, s->own_chunks,
+				  err);
 	if (!r)
 		r = accept_all(s, err);
 	if (!r) {

@@ -82,8 +82,7 @@ static int fill(struct worker *w, uint32_t step, uint32_t c,
 {
 	const struct ps_plan *plan = &w->job->plan;
 	struct ps_chunk k = ps_plan_chunk(plan, c);
-	uint64_t version = (uint64_t)step *
-			   ps_plan_server_chunks(plan, k.server) +
+	uint64_t version = ps_grads_version(w->job, k.server, step) +
 			   c / plan->servers + 1;
 	const struct for_server *to = &w->to[k.server];
 	const float *src[PS_WORKERS_MAX];
@@ -144,12 +143,32 @@ static int wait_params(struct worker *w, uint64_t rounds, struct pl_err *err)
 	return r;
 }
 
+/* Asynchronous: the parameters that this step starts from. */
+static int publish_base(struct worker *w, uint32_t s, struct pl_err *err)
+{
+	size_t at = ps_grads_base_at(w->job, s);
+	struct pl_region *grads = w->to[s].grads;
+	struct pl_region_info info;
+	int r;
+
+	pl_region_info(w->params[s], &info);
+	memcpy((char *)pl_region_data(grads) + at, &info.version,
+	       sizeof(info.version));
+	r = pl_region_publish(grads, at, sizeof(info.version), NULL);
+	if (r)
+		return pl_err_set(err, -r, "publishing a version: %s",
+				  strerror(-r));
+	return 0;
+}
+
 static int podlane_step(void *state, uint32_t step, struct pl_err *err)
 {
 	struct worker *w = state;
-	uint32_t c;
+	uint32_t c, s;
 	int r = 0;
 
+	for (s = 0; s < w->job->o.servers && w->job->o.async && !r; s++)
+		r = publish_base(w, s, err);
 	for (c = 0; c < w->job->plan.n_chunks && !r; c++)
 		r = fill(w, step, c, err);
 	if (r)
@@ -348,8 +367,8 @@ static int create_grads(struct worker *w, uint32_t s, struct pl_err *err)
 
 	ps_name_grads(w->job, s, name, sizeof(name));
 	return pl_region_create(w->conn, name,
-				ps_plan_server_elems(&w->job->plan, s) *
-				sizeof(float), 0, &w->to[s].grads, err);
+				ps_grads_bytes(w->job, s), 0,
+				&w->to[s].grads, err);
 }
 
 static int set_up(struct worker *w, struct pl_err *err)

@@ -27,7 +27,9 @@
  *
  * In an asynchronous job the server applies each gradient as it comes and
  * publishes after each; after each step of a worker it sends it a welcome
- * message with code 0. The last version is workers * steps * own chunks.
+ * message with code 0. The last version is workers * steps * own chunks. Before
+ * the gradients of a step, the worker publishes the version of the parameters
+ * that it starts from, a word behind the gradients: one version more per step.
  */
 #ifndef BENCH_PS_PODLANE_H
 #define BENCH_PS_PODLANE_H
@@ -50,6 +52,13 @@ void ps_name_grads(const struct ps_job *job, uint32_t server, char *buf,
 		   size_t size);
 void ps_name_params(const struct ps_job *job, uint32_t server, char *buf,
 		    size_t size);
+
+/* Bytes of the region of gradients for a server; where its base version is. */
+size_t ps_grads_bytes(const struct ps_job *job, uint32_t server);
+size_t ps_grads_base_at(const struct ps_job *job, uint32_t server);
+/* Its version before the first chunk of a step; + i + 1: chunk i is there. */
+uint64_t ps_grads_version(const struct ps_job *job, uint32_t server,
+			  uint32_t step);
 
 /*
  * Whether something came over the lane that nobody waits for: its end, or a

@@ -20,6 +20,7 @@
 #include "common/util.h"
 #include "bench/ps_kernels.h"
 #include "bench/ps_overlay.h"
+#include "bench/ps_stale.h"
 
 #define THREADS_MAX 8
 #define LOCKS 64
@@ -49,6 +50,7 @@ struct server {
 	uint64_t published;		/* chunks */
 	uint8_t *done;			/* per own chunk: finished, not yet
 					 * published */
+	struct ps_stale stale;		/* asynchronous */
 	struct pl_err failure;
 };
 
@@ -151,9 +153,9 @@ static float *params_of(const struct server *s, struct ps_chunk k)
 }
 
 /* The version at which gradients for own chunk i of this step are there. */
-static uint64_t version_of(const struct server *s, uint64_t step, uint32_t i)
+static uint64_t version_of(const struct server *s, uint32_t step, uint32_t i)
 {
-	return step * s->own_chunks + i + 1;
+	return ps_grads_version(s->job, s->job->o.rank, step) + i + 1;
 }
 
 static void *serve_sync(void *arg)
@@ -171,7 +173,8 @@ static void *serve_sync(void *arg)
 			if (!s->peers[w].grads)
 				continue;
 			if (wait_grads(s, &s->peers[w],
-				       version_of(s, at / s->own_chunks, i)))
+				       version_of(s, (uint32_t)(at /
+						  s->own_chunks), i)))
 				return NULL;
 			src[n++] = grads_of(&s->peers[w], k);
 		}
@@ -182,7 +185,24 @@ static void *serve_sync(void *arg)
 	return NULL;
 }
 
-static int apply_async(struct server *s, struct peer *p, uint64_t step,
+/* The version of the parameters that the worker starts a step from. */
+static int note_base(struct server *s, struct peer *p, uint32_t step)
+{
+	const uint32_t own = s->job->o.rank;
+	uint64_t base;
+	int r;
+
+	if (wait_grads(s, p, ps_grads_version(s->job, own, step)))
+		return -1;
+	memcpy(&base, (const char *)pl_region_data(p->grads) +
+	       ps_grads_base_at(s->job, own), sizeof(base));
+	pthread_mutex_lock(&s->lock);
+	r = ps_stale_copied_all(&s->stale, p->hello.rank, base);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+static int apply_async(struct server *s, struct peer *p, uint32_t step,
 		       uint32_t i)
 {
 	struct ps_chunk k = own_chunk(s, i);
@@ -196,7 +216,11 @@ static int apply_async(struct server *s, struct peer *p, uint64_t step,
 		ps_update(params_of(s, k), &src, 1, k.n);
 	pthread_mutex_lock(&s->lock);
 	s->published++;
-	r = publish(s, i);
+	ps_stale_apply(&s->stale, p->hello.rank, i, step >= s->job->o.warmup);
+	/* First: as soon as it is published, a copy can have it. */
+	r = ps_stale_log(&s->stale, p->hello.rank, i);
+	if (!r)
+		r = publish(s, i);
 	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_unlock(&s->locks[i % LOCKS]);
 	return r;
@@ -213,6 +237,7 @@ static void *serve_async(void *arg)
 
 	ps_welcome_make(&err, &applied);
 	for (step = 0; step < s->job->steps && !r; step++) {
+		r = note_base(s, p, step);
 		for (i = 0; i < s->own_chunks && !r; i++)
 			r = apply_async(s, p, step, i);
 		if (!r)
@@ -375,8 +400,7 @@ static int open_grads(struct server *s, struct pl_err *err)
 			return r;
 		}
 		if (pl_region_size(p->grads) <
-		    ps_plan_server_elems(&job->plan, job->o.rank) *
-		    sizeof(float))
+		    ps_grads_bytes(job, job->o.rank))
 			return pl_err_set(err, EPROTO, "the gradients of "
 					  "worker %u are too small", i);
 	}
@@ -451,6 +475,7 @@ static void report(struct server *s, struct ps_report *r)
 			  "%s", info.path);
 	}
 	pl_format(r->path, sizeof(r->path), "%s", r->grad_paths[0]);
+	r->staleness = s->stale.sum;
 }
 
 static void release(struct server *s)
@@ -472,6 +497,7 @@ static void release(struct server *s)
 	if (s->conn)
 		pl_close(s->conn);
 	pthread_mutex_destroy(&s->lock);
+	ps_stale_fini(&s->stale);
 	free(s->done);
 	free(s);
 }
@@ -491,8 +517,12 @@ static int podlane_run(const struct ps_job *job, struct ps_report *rep,
 	pthread_mutex_init(&s->lock, NULL);
 	for (i = 0; i < LOCKS; i++)
 		pthread_mutex_init(&s->locks[i], NULL);
-	r = s->done ? set_up(s, err) :
-	    pl_err_set(err, ENOMEM, "no memory for the server");
+	r = s->done ? 0 : pl_err_set(err, ENOMEM, "no memory for the server");
+	if (!r && job->o.async)
+		r = ps_stale_init(&s->stale, job->o.workers, s->own_chunks,
+				  err);
+	if (!r)
+		r = set_up(s, err);
 	if (!r)
 		r = welcome_all(s, err);
 	if (!r)

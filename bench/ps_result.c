@@ -95,6 +95,8 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 	out->scaling_efficiency = b->o.raw ? NAN : out->images_per_s /
 		(b->o.workers * ps_opts_batch(&b->o, c->model) / solo_s);
 	out->sent_bytes = MEDIAN(sent_bytes);
+	out->stale_mean = MEDIAN(stale_mean);
+	out->stale_max = runs->stale_max;
 	out->local_sum = runs[n - 1].local_sum;
 	out->formula_share = formula_share(b, out);
 	out->verified = true;
@@ -104,6 +106,7 @@ void ps_result_make(const struct ps_bench *b, const struct ps_case *c,
 					 runs[i].images_per_s);
 		out->images_max = PL_MAX(out->images_max,
 					 runs[i].images_per_s);
+		out->stale_max = PL_MAX(out->stale_max, runs[i].stale_max);
 	}
 	snprintf(out->path, sizeof(out->path), "%s", runs[n - 1].path);
 	snprintf(out->grad_path, sizeof(out->grad_path), "%s",
@@ -184,6 +187,7 @@ static void add_job(cJSON *o, const struct ps_bench *b,
 	add(o, "repeat", r->repeat);
 	cJSON_AddStringToObject(o, "gpu", ps_gpu_name(b->o.compute));
 	add(o, "batch", ps_opts_batch(&b->o, r->c.model));
+	cJSON_AddBoolToObject(o, "async", b->o.async);
 	cJSON_AddBoolToObject(o, "overlap", b->o.overlap);
 	add_limit(o, "link_bytes_per_s", (double)b->o.wire.bytes_per_s);
 }
@@ -215,7 +219,7 @@ static void add_used(cJSON *o, const struct ps_result *r)
 
 static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 {
-	cJSON *o = cJSON_CreateObject(), *range, *ms, *raw;
+	cJSON *o = cJSON_CreateObject(), *range, *ms, *raw, *stale;
 
 	add_job(o, b, r);
 	add(o, "images_per_s", r->images_per_s);
@@ -225,6 +229,9 @@ static cJSON *result_json(const struct ps_bench *b, const struct ps_result *r)
 	ms = cJSON_AddObjectToObject(o, "step_ms");
 	add(ms, "p50", r->step_p50_ms);
 	add(ms, "p99", r->step_p99_ms);
+	stale = cJSON_AddObjectToObject(o, "staleness");
+	add(stale, "mean", r->stale_mean);
+	add(stale, "max", r->stale_max);
 	add(o, "gradient_bytes_per_s", r->grad_bytes_per_s);
 	add(o, "cpu_s_per_gb", r->cpu_s_per_gb);
 	add(o, "speedup_vs_overlay", r->speedup_vs_overlay);

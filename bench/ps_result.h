@@ -30,6 +30,7 @@ struct ps_result {
 	struct ps_nic nic;
 	double used[PS_COUNTERS];	/* in a step; CPU in ns */
 	double sent_bytes;		/* of a worker and step */
+	double stale_mean, stale_max;	/* max: of all runs */
 	bool local_sum, verified;
 };
 

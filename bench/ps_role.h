@@ -12,7 +12,8 @@
  *               "received_bytes":N,"checksum":HEX,
  *               "curve":[{"seconds":S,"accuracy":A},…]}
  *   server     {"role":"server","rank":R,"ok":true,"path":P,
- *               "grad_paths":[P,…],"steps":N,"checksum":HEX}
+ *               "grad_paths":[P,…],"steps":N,"checksum":HEX,
+ *               "staleness":{"chunks":N,"updates":N,"most":N}}
  *   raw-send,  {"role":…,"ok":true,"sent_bytes":N,"received_bytes":N,
  *   raw-recv    "ns":N}
  *   any        {"role":…,"rank":R,"ok":false,"error":TEXT,
@@ -32,6 +33,8 @@
  * curve is that of worker 0 with --train: the accuracy of the test set after
  * each epoch, and the time since the data was first touched. With --compression
  * or --train the server has no parameters, and its checksum is 0.
+ *
+ * staleness is that of ps_stale.h, with --async.
  *
  * An error also stands on stderr as one line, and the exit status is 1.
  */

@@ -4,6 +4,7 @@
 #include "bench/ps_bench.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -318,6 +319,10 @@ static void fill_run(const struct ps_bench *b, const struct ps_case *c,
 	run->checksum = r->checksum;
 	memcpy(run->curve, r->curve, sizeof(run->curve));
 	run->n_curve = r->n_curve;
+	run->stale_mean = r->staleness.chunks ?
+		(double)r->staleness.updates / (double)r->staleness.chunks :
+		NAN;
+	run->stale_max = r->staleness.chunks ? (double)r->staleness.most : NAN;
 	run->sent_bytes = r->sent_bytes / b->o.workers / b->o.steps;
 }
 

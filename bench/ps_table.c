@@ -68,6 +68,14 @@ static void used(const struct ps_result *r, FILE *out)
 		"none", r->param_path[0] ? r->param_path : "none");
 }
 
+static void staleness(const struct ps_result *r, FILE *out)
+{
+	if (isfinite(r->stale_mean))
+		fprintf(out, "  %-9s staleness: gradients missed %.2f updates "
+			"of other workers (mean), %.0f at most\n",
+			ps_result_transport(r), r->stale_mean, r->stale_max);
+}
+
 static void head(const struct ps_result *r, FILE *out)
 {
 	fprintf(out, "\n%s (%.0f MB), %s, %s\n", r->c.model->name,
@@ -277,6 +285,7 @@ void ps_result_table(const struct ps_bench *b, const struct ps_result *r,
 		for (unsigned int k = 0; k <= i; k++)
 			if (is_same_block(&r[k], &r[i])) {
 				used(&r[k], out);
+				staleness(&r[k], out);
 				raw_share(b, &r[k], out);
 				codec_gain(r, n, &r[k], out);
 			}

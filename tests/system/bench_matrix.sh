@@ -75,6 +75,11 @@ check "a wrong strategy is not of it" broken \
 	'.results[1].variable_update="pigeon"'
 check "nor is a result without its path" broken 'del(.results[0].path)'
 check "nor one with a field more" broken '.results[0].moon=1'
+check "asynchronous servers" runs async --async --model googlenet --steps 1 \
+	--variable-update parameter_server
+check "are described, too" is_valid async
+check "their staleness stands in the CSV" \
+	grep -q '^model,.*,staleness.mean,staleness.max,' "$T/async.csv"
 check "runs of one case" runs two --model googlenet --repeat 2 --steps 1 \
 	--variable-update ring --transport podlane
 check "have a median within their range" q two '.results[0]|.repeat==2 and

@@ -40,7 +40,8 @@ static void quantiles(void **state)
 }
 
 #define SERVER "{\"role\":\"server\",\"rank\":0,\"ok\":true,\"path\":\"tcp\"," \
-	"\"grad_paths\":[\"tcp\"],\"steps\":3,\"checksum\":\"00000000000000a7\"}"
+	"\"grad_paths\":[\"tcp\"],\"steps\":3,\"checksum\":\"00000000000000a7\"," \
+	"\"staleness\":{\"chunks\":5,\"updates\":7,\"most\":2}}"
 #define WORKER(from, to, a, b, sum) "{\"role\":\"worker\",\"rank\":0," \
 	"\"ok\":true,\"verified\":true,\"path\":\"shm\"," \
 	"\"param_path\":\"tcp\",\"local_sum\":true,\"step_ns\":[" a "," b "]," \
@@ -82,6 +83,9 @@ static void reports_are_put_together(void **state)
 	assert_true(out.local_sum);
 	assert_true(out.verified);
 	assert_int_equal(out.checksum, 0xa7);
+	assert_int_equal(out.staleness.chunks, 5);
+	assert_int_equal(out.staleness.updates, 7);
+	assert_int_equal(out.staleness.most, 2);
 	ps_outcome_fini(&out);
 }
 
@@ -229,7 +233,7 @@ static void medians_and_pairs(void **state)
 
 static void check_keys(const cJSON *obj, const char *want)
 {
-	char got[512] = "";
+	char got[1024] = "";
 	const cJSON *k;
 
 	cJSON_ArrayForEach(k, obj) {
@@ -263,8 +267,9 @@ static void json_has_this_shape(void **state)
 		   "sysctl overlay_sockets carrier ");
 	check_keys(one, "model placement variable_update transport compression "
 		"sent_bytes_per_step workers "
-		   "servers steps repeat gpu batch overlap link_bytes_per_s "
-		   "images_per_s images_per_s_range step_ms "
+		   "servers steps repeat gpu batch async overlap "
+		   "link_bytes_per_s "
+		   "images_per_s images_per_s_range step_ms staleness "
 		   "gradient_bytes_per_s cpu_s_per_gb "
 		   "speedup_vs_overlay scaling_efficiency roofline_share "
 		   "formula_share path paths nic cpu_s_per_step "
