@@ -156,8 +156,7 @@ static void apply_sync(struct peer *p, uint64_t chunk)
 /*
  * Meanwhile these parameters may be on their way to another worker, who then
  * gets some of this update: that is what asynchronous means. No thread but
- * those with the lock writes them, and only the kernel reads them. The name is
- * known to tests/tsan.supp.
+ * those with the lock writes them, and only the kernel reads them.
  */
 static void update_while_sent(float *params, const float *src, uint32_t n)
 {

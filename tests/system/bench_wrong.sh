@@ -3,10 +3,6 @@
 # middle of a run, fails that run of ps_throughput, and it says so.
 . "$(dirname "$0")/lib.sh"
 . tests/system/bench.bash
-sanitized thread && {
-	skip bench_wrong "ThreadSanitizer's notes are the largest memory, where flip_bit looks for parameters"
-	finish
-}
 # one_bit STEPS OPTION...
 one_bit() {
 	local rc STEPS=$1

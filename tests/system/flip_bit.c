@@ -18,6 +18,9 @@ static int fail(const char *what)
 	return 1;
 }
 
+/* Where ThreadSanitizer's notes end, and programs begin (x86-64). */
+#define PROGRAMS UINT64_C(0x550000000000)
+
 /* Of smaps; a mapping's size says little, sanitizers have some of terabytes. */
 static uint64_t middle_of_largest(FILE *smaps)
 {
@@ -28,7 +31,7 @@ static uint64_t middle_of_largest(FILE *smaps)
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to,
 			   mode) == 3 ||
 		    sscanf(line, "Rss: %" SCNu64, &rss) != 1 ||
-		    mode[1] != 'w' || rss <= most)
+		    mode[1] != 'w' || from < PROGRAMS || rss <= most)
 			continue;
 		most = rss;
 		at = from + (to - from) / 2;
