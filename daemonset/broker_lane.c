@@ -209,24 +209,49 @@ void pl_lane_describe(const struct pl_lane_end *end, struct pl_msg_lane *m)
 	addr_text(&end->addr, m->self);
 }
 
+/*
+ * A pod may have as many lanes waiting as there are places left: whatever some
+ * pods do, another one finds a place (dynamic thresholds of shared buffers,
+ * Choudhury and Hahne, 1998).
+ */
+static bool has_place(const struct pl_service *s, const struct pl_lane_rec *l)
+{
+	const struct pl_addr *from = &l->ends[PL_END_FROM].addr;
+	const struct pl_lane_rec *other;
+	uint32_t own = 0;
+
+	LIST_FOREACH(other, &s->pending, of_svc)
+		own += pl_addr_equal(&other->ends[PL_END_FROM].addr, from);
+	return own < PENDING_MAX - s->n_pending;
+}
+
+static int no_place(const struct pl_lane_rec *l, struct pl_service *s,
+		    struct pl_err *err)
+{
+	struct pl_client *from = l->ends[PL_END_FROM].client;
+
+	pl_pod_counts_event(s->client->pod->counts, PL_POD_REFUSED_HALF_OPEN);
+	if (from)
+		pl_pod_complain(from->pod, "has too many lanes waiting for the "
+				"listener '%s'", l->service);
+	return pl_err_set(err, ECONNREFUSED, "too many lanes wait for the "
+			  "listener '%s' already", l->service);
+}
+
 int pl_lane_offer(struct pl_lane_rec *l, struct pl_service *s, int seg_fd,
 		  int bell_fd, int timeout_ms, struct pl_err *err)
 {
 	struct pl_msg_lane m = { 0 };
 	const int fds[] = { seg_fd, bell_fd };
-	int rc = s->n_pending < PENDING_MAX ? 0 : -EAGAIN;
+	int rc = has_place(s, l) ? 0 : -EAGAIN;
 
 	m.h = pl_msg_head(PL_MSG_INCOMING, sizeof(m), 0);
 	pl_lane_describe(&l->ends[PL_END_TO], &m);
 	if (rc == 0)
 		rc = pl_fdpass_send(s->fd, &m, pl_client_fit(s->client, &m),
 				    fds, 2, MSG_DONTWAIT);
-	if (rc == -EAGAIN) {
-		pl_pod_counts_event(s->client->pod->counts,
-				    PL_POD_REFUSED_HALF_OPEN);
-		return pl_err_set(err, ECONNREFUSED, "too many lanes wait for "
-				  "the listener '%s' already", l->service);
-	}
+	if (rc == -EAGAIN)
+		return no_place(l, s, err);
 	if (rc < 0)
 		return pl_err_set(err, ECONNREFUSED, "the listener '%s' can't "
 				  "be told of the lane: %s", l->service,

@@ -18,28 +18,41 @@
 
 #define RECONCILE_S 10
 #define FD_RESERVE 128
-#define COMPLAINTS 10			/* log lines per pod and minute */
+#define COMPLAINTS 10			/* of one kind per pod and minute */
 #define COMPLAINTS_NS UINT64_C(60000000000)
+
+/* The last place is for all kinds that have none of their own. */
+static struct pl_pod_said *said(struct pl_pod *pod, const char *fmt)
+{
+	struct pl_pod_said *s = pod->said;
+
+	while (s < &pod->said[PL_POD_SAID - 1] && s->fmt && s->fmt != fmt)
+		s++;
+	s->fmt = fmt;
+	return s;
+}
 
 void pl_pod_complain(struct pl_pod *pod, const char *fmt, ...)
 {
 	uint64_t now = pl_now_ns();
+	struct pl_pod_said *s;
 	char text[512];
 	va_list ap;
 
 	pl_pod_counts_event(pod->counts, PL_POD_COMPLAINTS);
 	if (now - pod->log_window_ns > COMPLAINTS_NS) {
 		pod->log_window_ns = now;
-		pod->log_count = 0;
+		memset(pod->said, 0, sizeof(pod->said));
 	}
-	if (++pod->log_count > COMPLAINTS)
+	s = said(pod, fmt);
+	if (++s->n > COMPLAINTS)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	pl_warn("pod=%s/%s netns=%llu: %s%s", pod->ns, pod->name,
 		(unsigned long long)pod->id.ino, text,
-		pod->log_count == COMPLAINTS ? " (more of these in the next "
+		s->n == COMPLAINTS ? " (more of these in the next "
 					       "minute are not shown)" : "");
 }
 

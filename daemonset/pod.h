@@ -91,6 +91,14 @@ struct pl_usage {
 	uint64_t bytes;
 };
 
+#define PL_POD_SAID 16
+
+/* Complaints of one kind in the last minute. */
+struct pl_pod_said {
+	const char *fmt;		/* which kind */
+	uint32_t n;
+};
+
 struct pl_pod {
 	struct pl_pods *pods;
 	struct pl_ns_id id;		/* key */
@@ -107,7 +115,7 @@ struct pl_pod {
 	struct pl_service *services;	/* the broker's, by name */
 	struct pl_region_own *regions;	/* the broker's, by name */
 	uint64_t log_window_ns;		/* see pl_pod_complain */
-	uint32_t log_count;
+	struct pl_pod_said said[PL_POD_SAID];
 	UT_hash_handle hh;
 };
 

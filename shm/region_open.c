@@ -74,7 +74,8 @@ static void make_huge(struct pl_seg *s, struct pl_err *err)
 	size_t at = 0, file = pl_seg_file_bytes(s->data_bytes);
 
 	pl_seg_huge(s, &at, file);
-	if (file - s->huge_bytes < PL_SEG_HUGE || !err)
+	pl_err_set(err, 0, "%s", "");
+	if (file - s->huge_bytes < PL_SEG_HUGE)
 		return;
 	pl_err_set(err, 0, "%zu of %zu MiB are in huge pages: the kernel had "
 		   "no more, or none at all", s->huge_bytes >> 20, file >> 20);

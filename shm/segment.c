@@ -235,6 +235,21 @@ static int sealed(struct pl_seg *s, struct pl_seg *out, struct pl_err *err)
 	return rc;
 }
 
+/*
+ * Blocks beyond the end would count as if they were in it, and go when somebody
+ * asks for the size that the file has. With the seals nobody can make others.
+ */
+static int drop_beyond(int fd, uint64_t bytes, struct pl_err *err)
+{
+	int rc;
+
+	do {
+		rc = ftruncate(fd, (off_t)bytes);
+	} while (rc < 0 && errno == EINTR);
+	return rc < 0 ? pl_err_set(err, EPROTO, "the segment can't be checked: "
+				   "%s", strerror(errno)) : 0;
+}
+
 static int check_file(int fd, uint64_t bytes, struct pl_err *err)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -252,7 +267,9 @@ static int check_file(int fd, uint64_t bytes, struct pl_err *err)
 		return pl_err_set(err, EPROTO, "the segment has %" PRIu64
 				  " bytes, not %" PRIu64,
 				  (uint64_t)st.st_size, bytes);
-	if ((uint64_t)st.st_blocks * 512 < bytes)
+	if (drop_beyond(fd, bytes, err) < 0)
+		return -EPROTO;
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_blocks * 512 < bytes)
 		return pl_err_set(err, EPROTO, "the segment has holes");
 	return 0;
 }

@@ -353,7 +353,7 @@ static inline void fuzz_agent_reset(struct fuzz_agent *a)
 		HOLDS(LIST_EMPTY(&p->clients) && !p->services && !p->regions);
 		HOLDS(!p->usage.connections && !p->usage.listeners &&
 		      !p->usage.lanes && !p->usage.regions && !p->usage.bytes);
-		a->pod[i].pod.log_count = 0;
+		memset(a->pod[i].pod.said, 0, sizeof(a->pod[i].pod.said));
 	}
 	/* The same ids for the same input. */
 	a->broker->last_id = 0;

@@ -48,7 +48,8 @@ enum { LISTENING, CONNECTING, LISTENER };
 
 static void offer(struct fuzz_agent *a)
 {
-	struct pl_msg_listen listen = { .service = "s" };
+	struct pl_msg_listen listen = { .service = "s",
+					.flags = PL_ALLOW_ANY };
 	struct pl_msg_connect connect = { .ring_bytes = RING,
 					  .timeout_ms = 1000,
 					  .addr = "10.1.0.1",
@@ -174,6 +175,36 @@ static void closed_unaccepted(void **state)
 	end(&a);
 }
 
+/* A pod that fills a listener leaves room for lanes of others. */
+static void fair_to_others(void **state)
+{
+	static struct fuzz_agent a;
+	struct pl_msg_connect m = { .ring_bytes = RING,
+				    .timeout_ms = 1000,
+				    .addr = "10.1.0.1",
+				    .service = "s" };
+	const int other = 3;
+
+	(void)state;
+	offer(&a);
+	a.pods->limits = (struct pl_limits){ .connections = 8, .listeners = 8,
+					    .lanes = 1000, .regions = 8,
+					    .bytes = 1u << 30 };
+	client(&a, 1, other);
+	for (int i = 1; i <= 200; i++) {
+		fuzz_uid(m.uid, (uint8_t)i);
+		say(&a, other, PL_MSG_CONNECT, &m, 1);
+	}
+	assert_int_equal(a.pod[1].pod.usage.lanes, 64);
+	fuzz_uid(m.uid, 201);
+	say(&a, CONNECTING, PL_MSG_CONNECT, &m, 1);
+	assert_int_equal(HASH_COUNT(a.broker->lanes), 66);
+	pl_close_fd(&a.sock[LISTENER]);
+	fuzz_loop(&a);
+	assert_int_equal(HASH_COUNT(a.broker->lanes), 0);
+	end(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +212,7 @@ int main(void)
 		cmocka_unit_test(closed_before_accepted),
 		cmocka_unit_test(gone_before_accepted),
 		cmocka_unit_test(closed_unaccepted),
+		cmocka_unit_test(fair_to_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

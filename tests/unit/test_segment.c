@@ -205,7 +205,7 @@ struct odd {
 	int seals;
 	uint64_t magic;
 	uint32_t version, ring_bytes;
-	int reserved;
+	int reserved, beyond;
 };
 
 /* A lane segment made wrongly. */
@@ -220,6 +220,9 @@ static int make_odd(const struct odd *o)
 	assert_int_equal(ftruncate(fd, o->size), 0);
 	if (o->reserved)
 		assert_int_equal(fallocate(fd, 0, 0, o->size), 0);
+	if (o->beyond)
+		assert_int_equal(fallocate(fd, FALLOC_FL_KEEP_SIZE, o->size,
+					   o->size), 0);
 	if (o->size >= (off_t)sizeof(h))
 		assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	if (o->seals)
@@ -246,6 +249,8 @@ static const struct odd odds[] = {
 	{ GOOD("empty"), .size = 0, .reserved = 0 },
 	{ GOOD("too large"), .size = FILE_BYTES + 4096 },
 	{ GOOD("with holes"), .reserved = 0 },
+	{ GOOD("with blocks for them beyond its end"), .reserved = 0,
+	  .beyond = 1 },
 	{ GOOD("magic"), .magic = PL_REGION_MAGIC },
 	{ GOOD("version"), .version = PL_LAYOUT_VERSION + 1 },
 	{ GOOD("another ring"), .ring_bytes = RING * 2 },
