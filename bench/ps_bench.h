@@ -42,6 +42,8 @@ struct ps_bench {
 	struct ps_watch watch;
 	struct ps_machine machine;
 	struct ps_progress progress;
+	/* reproduce: images per second of one node, of each model */
+	double node_images[PS_MODELS_MAX];
 	struct ps_cluster cluster;
 	/* By node. Pods that no placement needs are NULL. */
 	struct ps_pod *worker[PS_NODES][PS_WORKERS_MAX];

@@ -1,8 +1,9 @@
 /*
- * bench/ps_compare.c - the commands compare and matrix of ps_throughput
+ * bench/ps_compare.c - the commands compare, matrix and reproduce
  *
  * A matrix is a comparison with other defaults: all models, strategies and
- * transports, in a limited time.
+ * transports, in a limited time. What reproduce has besides is in
+ * ps_reproduce.h.
  *
  * Checks first whatever can be checked, so that nothing fails at the end of a
  * long run. SIGINT, SIGTERM and their like are blocked from then on and looked
@@ -23,6 +24,7 @@
 #include "bench/ps_cases.h"
 #include "bench/ps_csv.h"
 #include "bench/ps_output.h"
+#include "bench/ps_reproduce.h"
 #include "bench/ps_result.h"
 #include "bench/ps_role.h"
 #include "bench/ps_stats.h"
@@ -311,7 +313,7 @@ static int compare_model(struct ps_bench *b, const struct ps_model *m,
 	return rc;
 }
 
-static int measure(struct ps_bench *b, struct results *out,
+static int measure(struct ps_bench *b, enum ps_cmd cmd, struct results *out,
 		   struct pl_err *err)
 {
 	int rc;
@@ -319,21 +321,28 @@ static int measure(struct ps_bench *b, struct results *out,
 	ps_progress_say(&b->progress, "two nodes and their pods");
 	rc = ps_bench_cluster(b, err);
 	ps_progress_add(&b->progress, PS_WEIGHT_BASE);
-	for (unsigned int i = 0; i < b->o.n_models && rc == 0; i++)
-		rc = compare_model(b, b->o.models[i], out, err);
+	for (unsigned int i = 0; i < b->o.n_models && rc == 0; i++) {
+		if (cmd == PS_CMD_REPRODUCE)
+			rc = ps_reproduce_node(b, b->o.models[i],
+					       &b->node_images[i], err);
+		if (rc == 0)
+			rc = compare_model(b, b->o.models[i], out, err);
+	}
 	return rc;
 }
 
 /* --- after --- */
 
-static int write_files(const struct ps_bench *b, const struct results *res,
-		       struct pl_err *err)
+static int write_files(const struct ps_bench *b, enum ps_cmd cmd,
+		       const struct results *res, struct pl_err *err)
 {
 	pl_auto_json *doc = NULL;
 	int rc = 0;
 
 	if (b->o.json || b->o.csv)
 		doc = ps_result_json(b, res->r, res->n);
+	if (doc && cmd == PS_CMD_REPRODUCE)
+		ps_reproduce_json(b, res->r, res->n, doc);
 	if (b->o.json)
 		rc = pl_json_save(b->o.json, doc, 0644, err);
 	if (rc == 0 && b->o.csv)
@@ -343,22 +352,26 @@ static int write_files(const struct ps_bench *b, const struct results *res,
 	return rc;
 }
 
-static int compare(struct ps_bench *b, bool is_matrix)
+static int compare(struct ps_bench *b, enum ps_cmd cmd)
 {
 	struct pl_err err = { .code = 0 }, late = { .code = 0 };
 	static struct results res;
 	int rc, undo;
 
-	ps_progress_init(&b->progress, ps_cases_total(&b->o));
-	b->progress.has_lines = is_matrix;
-	rc = measure(b, &res, &err);
+	ps_progress_init(&b->progress, ps_cases_total(&b->o) +
+			 (cmd == PS_CMD_REPRODUCE ? ps_reproduce_weight(b) :
+						    0));
+	b->progress.has_lines = cmd != PS_CMD_COMPARE;
+	rc = measure(b, cmd, &res, &err);
 	if (rc == 0)
-		rc = write_files(b, &res, &err);
+		rc = write_files(b, cmd, &res, &err);
 	ps_progress_say(&b->progress, "taking the cluster down");
 	undo = ps_cluster_fini(&b->cluster, &late);
 	ps_progress_end(&b->progress);
 	if (rc == 0)
 		ps_result_table(b, res.r, res.n, stdout);
+	if (rc == 0 && cmd == PS_CMD_REPRODUCE)
+		ps_reproduce_table(b, res.r, res.n, stdout);
 	if (rc < 0)
 		fprintf(stderr, "ps_throughput: %s\n", err.msg);
 	if (undo < 0)
@@ -392,7 +405,7 @@ static int start(enum ps_cmd cmd, int argc, char **argv)
 		rc = ps_watch_init(&b->watch, &err);
 	if (rc < 0)
 		fprintf(stderr, "ps_throughput %s: %s\n", name, err.msg);
-	rc = rc < 0 ? 1 : compare(b, cmd == PS_CMD_MATRIX);
+	rc = rc < 0 ? 1 : compare(b, cmd);
 	ps_opts_fini(&b->o);
 	free(b);
 	return rc;
@@ -406,4 +419,9 @@ int ps_compare_main(int argc, char **argv)
 int ps_matrix_main(int argc, char **argv)
 {
 	return start(PS_CMD_MATRIX, argc, argv);
+}
+
+int ps_reproduce_main(int argc, char **argv)
+{
+	return start(PS_CMD_REPRODUCE, argc, argv);
 }

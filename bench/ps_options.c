@@ -18,7 +18,7 @@
 
 #define ROLES (PS_CMD_SERVER | PS_CMD_WORKER)
 #define RAWS (PS_CMD_RAW_RECV | PS_CMD_RAW_SEND)
-#define RUNS (PS_CMD_COMPARE | PS_CMD_MATRIX)
+#define RUNS (PS_CMD_COMPARE | PS_CMD_MATRIX | PS_CMD_REPRODUCE)
 #define JOB (RUNS | ROLES)
 #define PODS (ROLES | RAWS)
 /* Those that make a cluster and run jobs on it. */
@@ -530,6 +530,17 @@ static const struct ps_opts matrix_defaults = {
 	.minutes = 15, PACKED_DEFAULTS
 };
 
+/* Two nodes with two workers each, as their seeds were. */
+static const struct ps_opts reproduce_defaults = {
+	.transports = PS_OVERLAY | PS_PODLANE,
+	.placements = PS_SPREAD,
+	.strategies = PS_SERVER | PS_RING | PS_HIERARCHICAL,
+	.workers = 4, .servers = 2, .steps = 5, .warmup = 1, .repeat = 3,
+	.compute = PS_GPU_K80, .wire = { .bytes_per_s = 1250000000 },
+	.port = PS_PORT_DEFAULT, .report_fd = -1, .timeout_s = 30,
+	PACKED_DEFAULTS
+};
+
 /* Workers of a ring that are on one node have no other one to be apart from. */
 static int check_compare(struct ps_opts *o, struct pl_err *err)
 {
@@ -540,6 +551,17 @@ static int check_compare(struct ps_opts *o, struct pl_err *err)
 	if (o->placements & PS_SPREAD && o->workers < 2)
 		return pl_err_set(err, EINVAL, "--placement spread needs two "
 				  "workers at least");
+	return 0;
+}
+
+static int check_reproduce(const struct ps_opts *o, struct pl_err *err)
+{
+	if (o->placements != PS_SPREAD || !(o->strategies & PS_SERVER))
+		return pl_err_set(err, EINVAL, "what is reproduced are "
+				  "parameter servers spread over two nodes");
+	if (o->compute == PS_GPU_NONE || o->raw)
+		return pl_err_set(err, EINVAL, "what is reproduced has a GPU, "
+				  "and sums what it sends");
 	return 0;
 }
 
@@ -599,6 +621,8 @@ static int check(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
 		return pl_err_set(err, EINVAL, "--overlap needs --gpu: without "
 				  "computing there is nothing to overlap with");
 	if (check_packed(cmd, o, err) < 0)
+		return -err->code;
+	if (cmd == PS_CMD_REPRODUCE && check_reproduce(o, err) < 0)
 		return -err->code;
 	if (cmd & CLUSTER)
 		return check_compare(o, err);
@@ -697,6 +721,9 @@ static int choose_model(enum ps_cmd cmd, struct ps_opts *o,
 		r = ps_tensors_load(o->tensors, &o->own, err);
 	if (r == 0 && o->n_models == 0 && cmd == PS_CMD_MATRIX && !o->own)
 		all_models(o);
+	/* Those of the published facts. */
+	if (r == 0 && o->n_models == 0 && cmd == PS_CMD_REPRODUCE && !o->own)
+		r = set_models(o, NULL, "googlenet,vgg16", err);
 	if (r == 0 && o->n_models == 0)
 		o->models[o->n_models++] = o->own ? o->own :
 					   ps_model_find(cmd == PS_CMD_TRAIN ?
@@ -710,6 +737,7 @@ int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 	int i, r;
 
 	*o = cmd == PS_CMD_MATRIX ? matrix_defaults :
+	     cmd == PS_CMD_REPRODUCE ? reproduce_defaults :
 	     cmd == PS_CMD_TRAIN ? train_defaults : defaults;
 	for (i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {

@@ -37,6 +37,7 @@ enum ps_cmd {
 	PS_CMD_RAW_SEND = 16,
 	PS_CMD_TRAIN = 64,
 	PS_CMD_MATRIX = 32,
+	PS_CMD_REPRODUCE = 128,
 };
 
 enum ps_transport { PS_OVERLAY = 1, PS_PODLANE = 2, PS_HOST = 4 };

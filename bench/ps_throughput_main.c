@@ -23,6 +23,8 @@ static const struct command commands[] = {
 	  "overlay and Podlane side by side, on this machine" },
 	{ "matrix", ps_matrix_main,
 	  "all models, strategies and transports, in 15 minutes" },
+	{ "reproduce", ps_reproduce_main,
+	  "published facts beside what is measured here" },
 	{ "train", ps_train_main,
 	  "how long until a model has learned, over each transport" },
 	{ "server", ps_server_main, "be a parameter server in this pod" },
@@ -38,7 +40,7 @@ static void usage(FILE *out)
 	fprintf(out, "usage: ps_throughput COMMAND [OPTION...]\n");
 	for (i = 0; i < PL_ARRAY_SIZE(commands); i++) {
 		if (commands[i].help)
-			fprintf(out, "  %-8s %s\n", commands[i].name,
+			fprintf(out, "  %-9s %s\n", commands[i].name,
 				commands[i].help);
 	}
 	fprintf(out, "Options: ps_throughput COMMAND --help\n");
