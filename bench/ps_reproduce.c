@@ -12,10 +12,8 @@
 #include "bench/ps_stats.h"
 
 #define MICROSOFT "Microsoft, TensorFlow with parameter servers on " \
-	"Kubernetes, nodes with K80s (github.com/joyq-github/TensorFlowonK8s " \
-	"has the commands)"
-#define HOROVOD "Horovod's README of 2017, distributed TensorFlow on 16 " \
-	"Pascal GPUs, 4 a server"
+	"Kubernetes, nodes with K80s"
+#define HOROVOD "Horovod's README of 2017, distributed TensorFlow on 16 GPUs"
 
 enum what { NODES, LINEAR };
 
@@ -215,12 +213,12 @@ void ps_reproduce_table(const struct ps_bench *b, const struct ps_result *r,
 		b->o.workers, b->o.servers, b->o.servers > 1 ? "s" : "",
 		ps_gpu_name(b->o.compute),
 		(double)b->o.wire.bytes_per_s * 8 / 1e9);
-	fprintf(out, "  %-10s %-20s %9s %13s %14s\n", "model", "images/s",
+	fprintf(out, "  %-10s %-20s %12s %13s %14s\n", "model", "images/s",
 		"published", "here, overlay", "podlane's best");
 	for (size_t i = 0; i < PL_ARRAY_SIZE(facts); i++) {
 		const struct fact *f = &facts[i];
 
-		fprintf(out, "  %-10s %-20s %9s %13s %14s\n    %s\n", f->model,
+		fprintf(out, "  %-10s %-20s %12s %13s %14s\n    %s\n", f->model,
 			whats[f->what],
 			number(t[0], sizeof(t[0]), *f->relation == '<' ?
 			       "below " : "", f->value),
