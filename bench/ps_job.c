@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "common/util.h"
+#include "bench/ps_machine.h"
 #include "bench/ps_nic.h"
 
 int ps_job_init(struct ps_job *job, const struct ps_opts *o,
@@ -239,6 +240,35 @@ static void say_raw(const struct ps_job *job, const struct ps_report *r)
 	       (double)r->received_bytes / s / 1e9);
 }
 
+/* What was run, and where: so that a report says it without the others. */
+static void add_job(cJSON *j, const struct ps_job *job)
+{
+	const struct ps_opts *o = &job->o;
+	struct ps_machine m = { .cores = 0 };
+	cJSON *what = cJSON_AddObjectToObject(j, "job");
+
+	cJSON_AddStringToObject(what, "model", job->plan.model->name);
+	cJSON_AddNumberToObject(what, "model_bytes",
+				(double)job->model_bytes);
+	cJSON_AddStringToObject(what, "variable_update",
+				ps_strategy_name(o->strategies));
+	cJSON_AddStringToObject(what, "transport",
+				ps_transport_name(o->transports));
+	cJSON_AddStringToObject(what, "compression",
+				codec_name(ps_opts_compression(o)));
+	cJSON_AddNumberToObject(what, "workers", o->workers);
+	cJSON_AddNumberToObject(what, "servers", o->servers);
+	cJSON_AddNumberToObject(what, "steps", o->steps);
+	cJSON_AddStringToObject(what, "gpu", ps_gpu_name(o->compute));
+	cJSON_AddNumberToObject(what, "batch", o->batch);
+	cJSON_AddBoolToObject(what, "overlap", o->overlap);
+	cJSON_AddBoolToObject(what, "raw", o->raw);
+	if (o->node_name)
+		cJSON_AddStringToObject(j, "node", o->node_name);
+	ps_machine_probe(&m);
+	ps_machine_head(&m, "ps_throughput", j);
+}
+
 static const struct {
 	const char *role;
 	void (*add)(cJSON *j, const struct ps_job *job,
@@ -261,6 +291,8 @@ static int write_report(size_t role, const struct ps_job *job,
 
 	cJSON_AddStringToObject(j, "role", roles[role].role);
 	cJSON_AddNumberToObject(j, "rank", job->o.rank);
+	if (job->plan.model)
+		add_job(j, job);
 	cJSON_AddBoolToObject(j, "ok", err->code == 0);
 	if (err->code) {
 		cJSON_AddStringToObject(j, "error", err->msg);

@@ -4,6 +4,7 @@
 #include "bench/ps_options.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "bench/ps_cluster.h"
 #include "bench/ps_congestion.h"
 #include "bench/ps_kernels.h"
+#include "bench/ps_names.h"
 #include "bench/ps_tensors.h"
 
 #define ROLES (PS_CMD_SERVER | PS_CMD_WORKER)
@@ -117,11 +119,25 @@ static const char *next_part(const char *list, char *buf, size_t size,
 	return list + len;
 }
 
-static int set_addrs(struct ps_opts *o, const struct option_row *row,
-		     const char *value, struct pl_err *err)
+static bool is_address(const char *text)
+{
+	unsigned char bin[16];
+
+	return inet_pton(AF_INET, text, bin) == 1 ||
+	       inet_pton(AF_INET6, text, bin) == 1;
+}
+
+/* What has a '%' is looked at when there is a number in its place. */
+static bool is_host(const char *text)
+{
+	return bench_host_valid(text) || strchr(text, '%');
+}
+
+static int set_list(struct ps_opts *o, const struct option_row *row,
+		    const char *value, bool (*is_valid)(const char *text),
+		    const char *what, struct pl_err *err)
 {
 	struct ps_addrs *a = field(o, row);
-	unsigned char bin[16];
 	char *text;
 
 	for (a->n = 0; ; value++) {
@@ -130,17 +146,28 @@ static int set_addrs(struct ps_opts *o, const struct option_row *row,
 					  "addresses", row->name,
 					  (unsigned int)row->max);
 		text = a->text[a->n];
-		value = next_part(value, text, PS_ADDR_BYTES, row, err);
+		value = next_part(value, text, PS_HOST_BYTES, row, err);
 		if (!value)
 			return -EINVAL;
-		if (inet_pton(AF_INET, text, bin) != 1 &&
-		    inet_pton(AF_INET6, text, bin) != 1)
-			return pl_err_set(err, EINVAL, "--%s: '%s' is no IP "
-					  "address", row->name, text);
+		if (!is_valid(text))
+			return pl_err_set(err, EINVAL, "--%s: '%s' is no %s",
+					  row->name, text, what);
 		a->n++;
 		if (!*value)
 			return 0;
 	}
+}
+
+static int set_addrs(struct ps_opts *o, const struct option_row *row,
+		     const char *value, struct pl_err *err)
+{
+	return set_list(o, row, value, is_address, "IP address", err);
+}
+
+static int set_hosts(struct ps_opts *o, const struct option_row *row,
+		     const char *value, struct pl_err *err)
+{
+	return set_list(o, row, value, is_host, "IP address and no name", err);
 }
 
 static void models_text(char *buf, size_t size)
@@ -473,18 +500,18 @@ static const struct option_row rows[] = {
 	  "between the agents: plain text, a key, or encryption (none)" },
 	{ "bind", "ADDR", PODS & ~PS_CMD_RAW_SEND, set_addrs,
 	  AT(bind), 0, 1, "own address to listen on (any)" },
-	{ "peers", "ADDR[,ADDR...]", PS_CMD_WORKER, set_addrs, AT(peers),
+	{ "peers", "HOST[,HOST...]", PS_CMD_WORKER, set_hosts, AT(peers),
 	  0, PS_WORKERS_MAX, "ring, hierarchical: all workers' pods, in order of ranks" },
 	{ "nodes", "N[,N...]", PS_CMD_WORKER, set_nodes, 0, 1, PS_WORKERS_MAX,
 	  "hierarchical: how many workers each node has, in order of ranks" },
-	{ "server", "ADDR[,ADDR...]", PS_CMD_WORKER | PS_CMD_RAW_SEND,
-	  set_addrs, AT(server), 0, PS_SERVERS_MAX,
-	  "addresses of the servers' pods, in order of their ranks" },
+	{ "server", "HOST[,HOST...]", PS_CMD_WORKER | PS_CMD_RAW_SEND,
+	  set_hosts, AT(server), 0, PS_SERVERS_MAX,
+	  "the servers' pods, in order of their ranks" },
 	{ "port", "N", PODS, set_number, AT(port), 1, 65535,
 	  "port or name of the service (4711)" },
 	{ "rank", "N", PODS, set_number, AT(rank), 0, PS_WORKERS_MAX - 1,
 	  "which of the workers or servers this is (0)" },
-	{ "local", "ADDR[,ADDR...]", PS_CMD_WORKER, set_addrs, AT(local),
+	{ "local", "HOST[,HOST...]", PS_CMD_WORKER, set_hosts, AT(local),
 	  0, PS_WORKERS_MAX, "pods of this node's workers, the first sums" },
 	{ "node-rank", "N", PS_CMD_WORKER, set_number, AT(node_rank), 0,
 	  PS_WORKERS_MAX - 1, "own place in --local (0)" },
@@ -496,6 +523,8 @@ static const struct option_row rows[] = {
 	  "seconds to wait for the others to appear (30)" },
 	{ "report", "FD", PODS, set_fd, 0, 0, 1 << 20,
 	  "write the result as JSON to this descriptor" },
+	{ "node-name", "NAME", ROLES, set_text, AT(node_name), 0, 0,
+	  "where this is, for the result" },
 };
 
 #define PACKED_DEFAULTS .compressions = 1u << CODEC_NONE, .keep_ppm = 1000, \
@@ -675,6 +704,51 @@ static const struct option_row *find_row(enum ps_cmd cmd, const char *arg,
 	return NULL;
 }
 
+#define ENV "PS_OPT_"
+
+static void env_name(const char *option, char name[64])
+{
+	size_t at = strlen(ENV);
+
+	pl_format(name, 64, "%s%s", ENV, option);
+	for (; name[at]; at++)
+		name[at] = name[at] == '-' ? '_' : (char)toupper(name[at]);
+}
+
+/* What is empty is not there, as in manifests; a flag is 1 or 0. */
+static int set_env(struct ps_opts *o, const struct option_row *row,
+		   const char *name, struct pl_err *err)
+{
+	const char *value = getenv(name);
+	int rc;
+
+	if (!value || !*value || (!row->arg && !strcmp(value, "0")))
+		return 0;
+	if (!row->arg && strcmp(value, "1"))
+		rc = pl_err_set(err, EINVAL, "give 0 or 1");
+	else
+		rc = row->set(o, row, value, err);
+	if (rc < 0)
+		pl_err_prefix(err, "%s=%.100s", name, value);
+	return rc;
+}
+
+static int parse_env(enum ps_cmd cmd, struct ps_opts *o, struct pl_err *err)
+{
+	char name[64];
+	int rc = 0;
+
+	for (size_t i = 0; i < PL_ARRAY_SIZE(rows) && rc == 0; i++) {
+		env_name(rows[i].name, name);
+		/* Its roles are what their command says. */
+		if (cmd & CLUSTER)
+			unsetenv(name);
+		else if (rows[i].cmds & cmd & ROLES)
+			rc = set_env(o, &rows[i], name, err);
+	}
+	return rc;
+}
+
 static int parse_one(enum ps_cmd cmd, char **argv, int *i, struct ps_opts *o,
 		     struct pl_err *err)
 {
@@ -731,6 +805,16 @@ static int choose_model(enum ps_cmd cmd, struct ps_opts *o,
 	return r;
 }
 
+static int expand_names(struct ps_opts *o, struct pl_err *err)
+{
+	int r = ps_names_expand(&o->server, o->servers, "server", err);
+
+	if (r == 0)
+		r = ps_names_expand(&o->peers, o->workers, "peers", err);
+	return r < 0 ? r : ps_names_expand(&o->local, o->workers, "local",
+					   err);
+}
+
 int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 		  struct pl_err *err)
 {
@@ -739,6 +823,9 @@ int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 	*o = cmd == PS_CMD_MATRIX ? matrix_defaults :
 	     cmd == PS_CMD_REPRODUCE ? reproduce_defaults :
 	     cmd == PS_CMD_TRAIN ? train_defaults : defaults;
+	r = parse_env(cmd, o, err);
+	if (r)
+		return r;
 	for (i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
 			ps_opts_usage(cmd, stdout);
@@ -749,6 +836,8 @@ int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 			return r;
 	}
 	r = choose_model(cmd, o, err);
+	if (r == 0)
+		r = expand_names(o, err);
 	return r < 0 ? r : check(cmd, o, err);
 }
 

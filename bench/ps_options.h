@@ -15,10 +15,12 @@
 #include "bench/compress.h"
 #include "bench/ps_models.h"
 #include "bench/ps_wire.h"
+#include "bench/resolve.h"
 
 #define PS_SERVERS_MAX 16
 #define PS_WORKERS_MAX 64
 #define PS_ADDR_BYTES 48
+#define PS_HOST_BYTES BENCH_HOST_BYTES
 #define PS_BATCHES_MAX 8
 #define PS_EPOCHS_MAX 100
 
@@ -52,9 +54,10 @@ enum ps_strategy {
 #define PS_STRATEGIES 4
 enum ps_local_sum { PS_SUM_AUTO, PS_SUM_ON, PS_SUM_OFF };
 
+/* Names, too, until ps_names_resolve. */
 struct ps_addrs {
 	unsigned int n;
-	char text[PS_WORKERS_MAX][PS_ADDR_BYTES];
+	char text[PS_WORKERS_MAX][PS_HOST_BYTES];
 };
 
 struct ps_opts {
@@ -95,6 +98,7 @@ struct ps_opts {
 	unsigned int rank;		/* of the worker or the server */
 	unsigned int node_rank;		/* own place in local */
 	int report_fd;			/* -1: a summary for people */
+	const char *node_name;		/* NULL: not known */
 	unsigned int timeout_s;		/* to find the others */
 	bool bidir;			/* raw: both directions at once */
 	unsigned int duration_ms;	/* raw: how long to stream */
@@ -109,9 +113,10 @@ struct ps_opts {
 };
 
 /*
- * Parse argv[1..] (argv[0] is the command's name) over the defaults. Strings
- * stay those of argv. 1: --help was given and printed to stdout. fini frees,
- * also after a failure.
+ * Parse argv[1..] (argv[0] is the command's name) over the defaults; for a role
+ * over the environment, where PS_OPT_NODE_RANK is --node-rank. Strings stay
+ * those of argv and environment. 1: --help was given and printed to stdout.
+ * fini frees, also after a failure.
  */
 int ps_opts_parse(enum ps_cmd cmd, int argc, char **argv, struct ps_opts *o,
 		  struct pl_err *err);

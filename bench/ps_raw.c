@@ -18,6 +18,7 @@
 
 #include "common/util.h"
 #include "bench/ps_job.h"
+#include "bench/ps_names.h"
 #include "bench/ps_overlay.h"
 
 #define BUF_BYTES (128u << 10)	/* as iperf3 writes and reads */
@@ -180,9 +181,9 @@ static int raw_main(enum ps_cmd cmd, int argc, char **argv)
 	memset(&job, 0, sizeof(job));
 	job.o = o;
 	if (cmd == PS_CMD_RAW_RECV)
-		recv_run(&o, &rep, &err);
-	else
-		send_run(&o, &rep, &err);
+		recv_run(&job.o, &rep, &err);
+	else if (ps_names_resolve(&job.o, &err) == 0)
+		send_run(&job.o, &rep, &err);
 	return ps_report_end(argv[0], &job, &rep, &err);
 }
 

@@ -19,6 +19,9 @@
  *   any        {"role":…,"rank":R,"ok":false,"error":TEXT,
  *              "peer_gone":whether it only noticed that another one had gone}
  *
+ * All but raw-* have "job" (what was run), "version", "machine", and "node" if
+ * they were told. A server of a job without servers ends at once.
+ *
  * step_ns are the measured steps, t_first_ns and t_last_ns CLOCK_MONOTONIC at
  * the beginning of the first and the end of the last of them. path is that of
  * the gradients as the transport reports it ("shm", "tcp", "overlay-tcp";

@@ -10,6 +10,7 @@
 #include "common/util.h"
 #include "bench/ps_job.h"
 #include "bench/ps_kernels.h"
+#include "bench/ps_names.h"
 #include "bench/ps_near.h"
 
 static int run_steps(const struct ps_job *job, const struct ps_worker_ops *ops,
@@ -124,6 +125,8 @@ int ps_worker_main(int argc, char **argv)
 	}
 	memset(&job, 0, sizeof(job));
 	rc = ps_job_init(&job, &o, &err);
+	if (!rc)
+		rc = ps_names_resolve(&job.o, &err);
 	job.pace = &pace;
 	r.step_ns = calloc(o.steps, sizeof(*r.step_ns));
 	if (!rc && !r.step_ns)

@@ -10,38 +10,23 @@
 
 #include "common/json.h"
 #include "common/util.h"
+#include "bench/resolve.h"
 
 #define EXIT_USAGE 2
 #define PAUSE_MS 200
 
 /* --- the other end -------------------------------------------------------- */
 
-/* A name of the cluster's DNS, too: there may be none of it at first. */
-static int resolve(const char *name, char *addr, size_t size,
-		   struct pl_err *err)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	struct addrinfo *ai;
-	int r = getaddrinfo(name, NULL, &hints, &ai);
-
-	if (r)
-		return pl_err_set(err, EHOSTUNREACH, "--server %s: %s", name,
-				  gai_strerror(r));
-	r = getnameinfo(ai->ai_addr, ai->ai_addrlen, addr, (socklen_t)size,
-			NULL, 0, NI_NUMERICHOST);
-	freeaddrinfo(ai);
-	return r ? pl_err_set(err, EHOSTUNREACH, "--server %s: %s", name,
-			      gai_strerror(r)) : 0;
-}
-
 static int open_once(const struct sv_opts *o, struct lp_job *j,
 		     struct lp_ends *e, struct pl_err *err)
 {
 	int rc = 0;
 
-	if (!j->is_server)
-		rc = resolve(o->addr, j->addr, sizeof(j->addr), err);
-	else if (pl_format(j->addr, sizeof(j->addr), "%s",
+	if (!j->is_server) {
+		rc = bench_resolve(o->addr, j->addr, sizeof(j->addr), err);
+		if (rc < 0)
+			pl_err_prefix(err, "--server");
+	} else if (pl_format(j->addr, sizeof(j->addr), "%s",
 			   o->addr ? o->addr : "0.0.0.0") < 0)
 		rc = pl_err_set(err, EINVAL, "--bind %s is no address",
 				o->addr);

@@ -56,11 +56,13 @@ chmod 1777 "$ROOT/tmp"
 for d in bin sbin lib lib64; do ln -s usr/$d "$ROOT/$d"; done
 ln -s ../run "$ROOT/var/run"
 
-# The agent, with the node's names for libraries.
+# The agent and the benchmark of bench/k8s, with the node's names for libraries.
 NFT=$(nftables)
 put 755 "$O/daemonset/podlaned" /usr/sbin/podlaned
 put 755 "$O/daemonset/podlanectl" /usr/bin/podlanectl
-AGENT=$(loads "$O/daemonset/podlaned" "$O/daemonset/podlanectl")
+put 755 "$O/bench/ps_throughput" /usr/bin/ps_throughput
+AGENT=$(loads "$O/daemonset/podlaned" "$O/daemonset/podlanectl" \
+	"$O/bench/ps_throughput")
 for so in $AGENT; do
 	to=$so
 	case $to in /usr/*) ;; *) to=/usr$to;; esac

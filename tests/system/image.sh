@@ -36,6 +36,12 @@ nothing_else() {
 }
 check nothing-else nothing_else
 
+benchmark() {
+	says 0 "ps_throughput $VERSION" unshare -m sh -c 'mount --rbind /dev "$1/dev" &&
+		chroot "$1" /usr/bin/ps_throughput --version' sh "$T/root"
+}
+check benchmark-is-in-it benchmark
+
 need containerd ctr runc
 box_start
 box rm -rf /opt/cni/bin/podlane /opt/cni/bin/podlane-ipam

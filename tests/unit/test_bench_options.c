@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/util.h"
@@ -79,6 +80,53 @@ static void roles(void **state)
 	assert_int_equal(o.report_fd, 3);
 }
 
+static void names_of_ranks(void **state)
+{
+	struct pl_err err = { .code = 0 };
+	struct ps_opts o;
+
+	(void)state;
+	assert_int_equal(parse(PS_CMD_WORKER, &o, &err, ARGS("--transport",
+			 "overlay", "--server", "s-%.ps", "--servers", "3",
+			 "--peers", "w-%", "--local", "%w")), 0);
+	assert_int_equal(o.server.n, 3);
+	assert_string_equal(o.server.text[0], "s-0.ps");
+	assert_string_equal(o.server.text[2], "s-2.ps");
+	assert_int_equal(o.peers.n, 2);
+	assert_string_equal(o.local.text[1], "1w");
+}
+
+static void roles_read_the_environment(void **state)
+{
+	struct pl_err err = { .code = 0 };
+	struct ps_opts o;
+
+	(void)state;
+	setenv("PS_OPT_TRANSPORT", "overlay", 1);
+	setenv("PS_OPT_SERVER", "ps", 1);
+	setenv("PS_OPT_WORKERS", "5", 1);
+	setenv("PS_OPT_STEPS", "", 1);
+	setenv("PS_OPT_ASYNC", "1", 1);
+	setenv("PS_OPT_RAW", "0", 1);
+	setenv("PS_OPT_NODE_NAME", "n1", 1);
+	assert_int_equal(parse(PS_CMD_WORKER, &o, &err,
+			       ARGS("--workers", "4")), 0);
+	assert_int_equal(o.transports, PS_OVERLAY);
+	assert_string_equal(o.server.text[0], "ps");
+	assert_int_equal(o.workers, 4);
+	assert_int_equal(o.steps, 10);
+	assert_true(o.async);
+	assert_false(o.raw);
+	assert_string_equal(o.node_name, "n1");
+	setenv("PS_OPT_ASYNC", "yes", 1);
+	assert_int_equal(parse(PS_CMD_WORKER, &o, &err, ARGS(NULL)), -EINVAL);
+	assert_non_null(strstr(err.msg, "PS_OPT_ASYNC=yes: give 0 or 1"));
+	/* A cluster's roles have what their command gives them. */
+	assert_int_equal(parse(PS_CMD_COMPARE, &o, &err, ARGS(NULL)), 0);
+	assert_int_equal(o.workers, 2);
+	assert_null(getenv("PS_OPT_ASYNC"));
+}
+
 static void bad_input_is_named(void **state)
 {
 	static const struct {
@@ -110,7 +158,11 @@ static void bad_input_is_named(void **state)
 		  "unknown option" },
 		{ PS_CMD_WORKER, { "--transport", "overlay" }, "--server" },
 		{ PS_CMD_WORKER, { "--transport", "overlay", "--server",
-		  "example" }, "no IP address" },
+		  "10.0.0.256" }, "'10.0.0.256' is no IP address and no name" },
+		{ PS_CMD_WORKER, { "--server", "a..b" }, "'a..b'" },
+		{ PS_CMD_WORKER, { "--server", "a b" }, "'a b'" },
+		{ PS_CMD_WORKER, { "--server", "s-%-%.ps" }, "one % in it" },
+		{ PS_CMD_WORKER, { "--peers", "w-%,w-1" }, "one name with" },
 		{ PS_CMD_SERVER, { "--transport", "overlay", "--rank", "1" },
 		  "--rank 1" },
 		{ PS_CMD_SERVER, { "--port", "70000" }, "--port 70000" },
@@ -185,6 +237,8 @@ int main(void)
 		cmocka_unit_test(lists_and_defaults),
 		cmocka_unit_test(matrix),
 		cmocka_unit_test(roles),
+		cmocka_unit_test(names_of_ranks),
+		cmocka_unit_test(roles_read_the_environment),
 		cmocka_unit_test(bad_input_is_named),
 		cmocka_unit_test(hello_is_checked),
 		cmocka_unit_test(refusals_travel),
