@@ -261,6 +261,7 @@ static void add_job(cJSON *j, const struct ps_job *job)
 	cJSON_AddNumberToObject(what, "steps", o->steps);
 	cJSON_AddStringToObject(what, "gpu", ps_gpu_name(o->compute));
 	cJSON_AddNumberToObject(what, "batch", o->batch);
+	cJSON_AddBoolToObject(what, "async", o->async);
 	cJSON_AddBoolToObject(what, "overlap", o->overlap);
 	cJSON_AddBoolToObject(what, "raw", o->raw);
 	if (o->node_name)

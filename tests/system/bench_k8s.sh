@@ -137,6 +137,9 @@ step podlane-same-node job same-node a
 check podlane-same-node-is-verified tells a same-node podlane shm
 step overlay-same-node job same-node b PS_OPT_TRANSPORT=overlay
 check overlay-same-node-is-verified tells b same-node overlay overlay-tcp
+step async-same-node job same-node async PS_OPT_ASYNC=1
+check async-is-as-stale-as-servers-say eval 'described async && q async ".results[0] |
+	.verified and .async and .staleness.mean >= 0 and .staleness.max >= .staleness.mean"'
 step hierarchical-same-node job same-node c PS_OPT_VARIABLE_UPDATE=hierarchical
 check hierarchical-needs-no-server q c '.results[0] | .verified and .servers == 0 and .path == "shm"'
 
