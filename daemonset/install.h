@@ -122,6 +122,7 @@ struct pl_agent_conf;
 struct pl_uninstall_args {
 	const struct pl_agent_conf *conf;
 	const char *run_dir;
+	const char *node;		/* this one's name in the registry */
 	bool dry_run;			/* only print what would go */
 	bool force;			/* although pods are wired */
 };

@@ -14,7 +14,7 @@
 
 struct options {
 	const char *config;		/* NULL: the default, if it is there */
-	const char *from, *run_dir;
+	const char *from, *run_dir, *node;
 	bool force, dry_run, wait;
 };
 
@@ -36,6 +36,14 @@ static int set_run_dir(void *conf, const char *value, struct pl_err *err)
 {
 	(void)err;
 	((struct options *)conf)->run_dir = value;
+	return 0;
+}
+
+static int set_node(void *conf, const char *value, struct pl_err *err)
+{
+	if (!*value)
+		return pl_err_set(err, EINVAL, "--node must not be empty");
+	((struct options *)conf)->node = value;
 	return 0;
 }
 
@@ -76,6 +84,8 @@ static const struct pl_opt uninstall_opts[] = {
 	  "(" PL_AGENT_CONFIG ")", set_config },
 	{ "run-dir", 0, "DIR", "the agent's (" PL_AGENT_RUN_DIR ")",
 	  set_run_dir },
+	{ "node", 0, "NAME", "this node in the registry (the host name)",
+	  set_node },
 	{ "dry-run", 0, NULL, "only say what would be removed", set_dry_run },
 	{ "force", 0, NULL, "although pods are wired, which are then cut off",
 	  set_force },
@@ -97,14 +107,17 @@ static int do_install(const struct options *o, struct pl_agent_conf *conf,
 static int do_uninstall(const struct options *o, struct pl_agent_conf *conf,
 			struct pl_err *err)
 {
-	const struct pl_uninstall_args a = { .conf = conf,
-					     .run_dir = o->run_dir,
-					     .dry_run = o->dry_run,
-					     .force = o->force };
-
+	struct pl_uninstall_args a = { .conf = conf,
+				       .run_dir = o->run_dir,
+				       .node = o->node,
+				       .dry_run = o->dry_run,
+				       .force = o->force };
+	char host[PL_OPTS_HOST_BYTES];
 	sigset_t ends;
-	int sig, rc = pl_uninstall(&a, err);
+	int sig, rc = pl_opts_node(&a.node, host, err);
 
+	if (rc == 0)
+		rc = pl_uninstall(&a, err);
 	if (rc < 0 || !o->wait)
 		return rc;
 	/* Process 1 of a container has no default action for signals. */

@@ -25,6 +25,8 @@
 #include "daemonset/agent.h"
 #include "daemonset/counts.h"
 #include "daemonset/install.h"
+#include "daemonset/kube_conf.h"
+#include "daemonset/kube_publish.h"
 #include "daemonset/rundir.h"
 
 #define SHOWN_MAX 3
@@ -439,9 +441,42 @@ static int undo_state(struct undo *u)
 	return 0;
 }
 
+static bool drop_annotation(const char *key, void *arg)
+{
+	return doing(arg, "annotation", key);
+}
+
+/* Last, so that a server that does not answer keeps nothing on the node. */
+static int undo_annotations(struct undo *u)
+{
+	const struct pl_agent_conf *c = u->a->conf;
+	struct pl_kube_conf kube;
+	int rc;
+
+	if (c->registry != PL_REGISTRY_KUBERNETES)
+		return 0;
+	/* A connection that breaks while we write to it. */
+	signal(SIGPIPE, SIG_IGN);
+	rc = pl_kube_conf_find(&kube, c->registry_kubeconfig,
+			       c->registry_account, u->err);
+	if (rc == 0)
+		rc = pl_kube_unpublish(&kube, u->a->node, drop_annotation, u,
+				       u->err);
+	if (rc < 0 && u->a->dry_run) {
+		printf("cannot see whether node %s has annotations: %s\n",
+		       u->a->node, u->err->msg);
+		return 0;
+	}
+	if (rc < 0)
+		pl_err_prefix(u->err, "all else is away, but the annotations "
+			      "podlane.io/... of node %s may still be there",
+			      u->a->node);
+	return rc;
+}
+
 static int (*const steps[])(struct undo *u) = {
 	check_wired, undo_list, undo_pods, check_rules, undo_bridge,
-	undo_overlay, undo_files, undo_state,
+	undo_overlay, undo_files, undo_state, undo_annotations,
 };
 
 int pl_uninstall(const struct pl_uninstall_args *a, struct pl_err *err)

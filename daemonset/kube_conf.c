@@ -344,3 +344,10 @@ int pl_kube_conf_load(struct pl_kube_conf *c, const char *path,
 	}
 	return rc;
 }
+
+int pl_kube_conf_find(struct pl_kube_conf *c, const char *kubeconfig,
+		      const char *account, struct pl_err *err)
+{
+	return *kubeconfig ? pl_kube_conf_load(c, kubeconfig, err) :
+			     pl_kube_conf_account(c, account, err);
+}

@@ -41,6 +41,9 @@ int pl_kube_conf_account(struct pl_kube_conf *c, const char *account,
 			 struct pl_err *err);
 int pl_kube_conf_load(struct pl_kube_conf *c, const char *path,
 		      struct pl_err *err);
+/* By that kubeconfig, or, "", as a pod with that account. */
+int pl_kube_conf_find(struct pl_kube_conf *c, const char *kubeconfig,
+		      const char *account, struct pl_err *err);
 void pl_kube_conf_fini(struct pl_kube_conf *c);
 
 /* The token as it is now, "" for none; to be freed with free(). */

@@ -96,17 +96,32 @@ static void on_done(const struct pl_kube_answer *a, void *arg)
 /* --- the request ---------------------------------------------------------- */
 
 /* With its uid: another Node of this name is not meant, and none is made. */
-static char *body(const struct pl_kube_publish *p)
+cJSON *pl_kube_publish_doc(const char *node, const char *uid)
 {
-	pl_auto_json *j = cJSON_CreateObject();
-	cJSON *m, *a;
+	cJSON *m, *j = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(j, "apiVersion", "v1");
 	cJSON_AddStringToObject(j, "kind", "Node");
 	m = cJSON_AddObjectToObject(j, "metadata");
-	cJSON_AddStringToObject(m, "name", p->node);
-	cJSON_AddStringToObject(m, "uid", p->uid);
-	a = cJSON_AddObjectToObject(m, "annotations");
+	cJSON_AddStringToObject(m, "name", node);
+	cJSON_AddStringToObject(m, "uid", uid);
+	return j;
+}
+
+void pl_kube_publish_path(char path[PL_KUBE_PUBLISH_PATH], const char *node,
+			  bool force)
+{
+	pl_format(path, PL_KUBE_PUBLISH_PATH, "/api/v1/nodes/%s?fieldManager="
+		  PL_KUBE_MANAGER "&force=%s", node, force ? "true" : "false");
+}
+
+static char *body(const struct pl_kube_publish *p)
+{
+	pl_auto_json *j = pl_kube_publish_doc(p->node, p->uid);
+	cJSON *a = cJSON_AddObjectToObject(
+		cJSON_GetObjectItemCaseSensitive(j, "metadata"),
+		"annotations");
+
 	cJSON_AddStringToObject(a, PL_KUBE_ENDPOINT, p->endpoint);
 	cJSON_AddStringToObject(a, PL_KUBE_CARRIERS, p->carriers);
 	cJSON_AddStringToObject(a, PL_KUBE_VERSION, PL_VERSION);
@@ -116,11 +131,11 @@ static char *body(const struct pl_kube_publish *p)
 static void apply(struct pl_kube_publish *p)
 {
 	pl_auto_free char *text = body(p);
-	char path[PL_NODE_NAME_BYTES + 80];
+	char path[PL_KUBE_PUBLISH_PATH];
 	const struct pl_kube_call call = {
 		.method = "PATCH",
 		.path = path,
-		.type = "application/apply-patch+yaml",
+		.type = PL_KUBE_APPLY,
 		.body = text,
 		.timeout_s = TIMEOUT_S,
 		.done = on_done,
@@ -128,9 +143,7 @@ static void apply(struct pl_kube_publish *p)
 	};
 	struct pl_err err;
 
-	pl_format(path, sizeof(path),
-		  "/api/v1/nodes/%s?fieldManager=podlane&force=%s", p->node,
-		  p->force ? "true" : "false");
+	pl_kube_publish_path(path, p->node, p->force);
 	if (text && pl_kube_start(p->kube, &call, &p->req, &err) == 0)
 		return;
 	if (!text)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct pl_opt *find_long(const struct pl_opt *opts, size_t n,
 				      const char *name, size_t len)
@@ -90,6 +91,18 @@ int pl_opts_parse(const struct pl_opt *opts, size_t n, int argc, char **argv,
 		i += rc;
 	}
 	return i;
+}
+
+int pl_opts_node(const char **node, char host[PL_OPTS_HOST_BYTES],
+		 struct pl_err *err)
+{
+	if (*node)
+		return 0;
+	if (gethostname(host, PL_OPTS_HOST_BYTES) < 0)
+		return pl_err_sys(err, "cannot get the host name; give --node");
+	host[PL_OPTS_HOST_BYTES - 1] = '\0';
+	*node = host;
+	return 0;
 }
 
 void pl_opts_print(FILE *f, const struct pl_opt *opts, size_t n)

@@ -31,6 +31,12 @@ struct pl_opt {
 int pl_opts_parse(const struct pl_opt *opts, size_t n, int argc, char **argv,
 		  void *conf, bool *help, struct pl_err *err);
 
+#define PL_OPTS_HOST_BYTES 256
+
+/* *node as it was given, else the host's name, in host. */
+int pl_opts_node(const char **node, char host[PL_OPTS_HOST_BYTES],
+		 struct pl_err *err);
+
 /* One aligned line for each option. */
 void pl_opts_print(FILE *f, const struct pl_opt *opts, size_t n);
 

@@ -78,21 +78,16 @@ static const struct pl_opt opts[] = {
 
 static int serve(struct options *o, struct pl_err *err)
 {
-	char host[256];
+	char host[PL_OPTS_HOST_BYTES];
 	pl_auto_free struct pl_agent_args *args = calloc(1, sizeof(*args));
 	int rc;
 
 	if (!args)
 		return pl_err_set(err, ENOMEM, "out of memory");
-	if (!o->node) {
-		if (gethostname(host, sizeof(host)) < 0)
-			return pl_err_sys(err, "cannot get the host name; "
-					       "give --node");
-		host[sizeof(host) - 1] = '\0';
-		o->node = host;
-	}
 	pl_agent_conf_default(&args->conf);
-	rc = pl_agent_conf_load(o->config, &args->conf, err);
+	rc = pl_opts_node(&o->node, host, err);
+	if (rc == 0)
+		rc = pl_agent_conf_load(o->config, &args->conf, err);
 	if (rc < 0)
 		return rc;
 	if (!o->level_given)

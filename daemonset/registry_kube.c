@@ -287,9 +287,8 @@ static int connect_api(struct pl_registry_kube *r, struct event_base *base,
 		       struct pl_err *err)
 {
 	struct pl_kube_conf conf;
-	int rc = *r->conf.kubeconfig ?
-			 pl_kube_conf_load(&conf, r->conf.kubeconfig, err) :
-			 pl_kube_conf_account(&conf, r->conf.account, err);
+	int rc = pl_kube_conf_find(&conf, r->conf.kubeconfig, r->conf.account,
+				   err);
 
 	if (rc < 0)
 		return rc;

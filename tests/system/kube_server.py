@@ -229,6 +229,8 @@ class Handler(BaseHTTPRequestHandler):
             self.watch(q)
         elif path == "/api/v1/nodes":
             self.list_nodes(q)
+        elif self.command == "GET" and path.startswith("/api/v1/nodes/"):
+            self.get_node(path.rsplit("/", 1)[1])
         elif what == "patch" and path.startswith("/api/v1/nodes/"):
             self.apply(path.rsplit("/", 1)[1], q, body)
         elif path == EVENTS and self.command == "POST":
@@ -271,6 +273,25 @@ class Handler(BaseHTTPRequestHandler):
         self.chunked(data)
         self.chunked(b"\n")
         self.wfile.write(b"0\r\n\r\n")
+
+    def get_node(self, name):
+        with S.cond:
+            if name not in S.nodes:
+                raise Refusal(404, "NotFound", "nodes \"%s\" not found" % name)
+            node = copy.deepcopy(S.nodes[name])
+            managers = {}
+            for (n, key), who in S.owners.items():
+                if n == name:
+                    managers.setdefault(who, []).append(key)
+        node["metadata"]["managedFields"] = [{
+            "manager": "kubelet", "operation": "Update", "apiVersion": "v1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {
+                "f:annotations": {".": {}}}}}] + [{
+                    "manager": who, "operation": "Apply", "apiVersion": "v1",
+                    "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {
+                        "f:annotations": {"f:" + k: {} for k in keys}}}}
+                    for who, keys in managers.items()]
+        self.answer(200, dict(node, kind="Node", apiVersion="v1"))
 
     def event(self, kind, obj):
         obj = dict(obj, kind="Node", apiVersion="v1")
@@ -368,11 +389,12 @@ class Handler(BaseHTTPRequestHandler):
                                       (name, causes[0]["field"][22:])],
                                   causes[0]["field"]), causes)
             node = copy.deepcopy(node)
+            changed = False
             for k in [k for (n, k), o in S.owners.items()
                       if n == name and o == manager and k not in notes]:
                 node["metadata"]["annotations"].pop(k, None)
                 del S.owners[(name, k)]
-            changed = False
+                changed = True
             for k, v in notes.items():
                 changed |= now.get(k) != v
                 node["metadata"]["annotations"][k] = v
