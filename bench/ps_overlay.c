@@ -58,7 +58,7 @@ static float *place(const struct worker *w, float *array,
 	return array + (w->job->o.raw ? 0 : k->first);
 }
 
-static int receive_params(struct worker *w, struct pl_err *err)
+static int receive_params(struct worker *w, uint64_t *got, struct pl_err *err)
 {
 	const struct ps_plan *plan = &w->job->plan;
 	struct ps_chunk k;
@@ -71,7 +71,7 @@ static int receive_params(struct worker *w, struct pl_err *err)
 				k.n * sizeof(float));
 		if (r)
 			return lost(w, k.server, r, err);
-		w->received += k.n * sizeof(float);
+		*got += k.n * sizeof(float);
 	}
 	return 0;
 }
@@ -85,8 +85,11 @@ static void *receive(void *arg)
 	int r = 0;
 
 	for (s = 0; s < steps && !r; s++) {
-		r = receive_params(w, &err);
+		uint64_t got = 0;
+
+		r = receive_params(w, &got, &err);
 		pthread_mutex_lock(&w->lock);
+		w->received += got;
 		w->steps_in += r ? 0 : 1;
 		w->failure = err;
 		pthread_cond_signal(&w->moved);
@@ -179,7 +182,6 @@ static void overlay_bytes(void *state, uint64_t *sent, uint64_t *received)
 {
 	struct worker *w = state;
 
-	/* Asked between steps, when the receiver has nothing to do. */
 	pthread_mutex_lock(&w->lock);
 	*sent = w->sent;
 	*received = w->received;

@@ -481,11 +481,12 @@ static void ring_close(void *state)
 	if (w->started)
 		pthread_join(w->sender, NULL);
 	ps_link_close(&w->next);
-	ps_port_close(&w->port);
 	ps_floats_free(w->grads, array_elems(w->job));
 	if (!w->near)
 		ps_floats_free(w->params, array_elems(w->job));
+	/* Its members' lanes are the port's. */
 	ps_near_destroy(w->near);
+	ps_port_close(&w->port);
 	pthread_cond_destroy(&w->moved);
 	pthread_mutex_destroy(&w->lock);
 	free(w);

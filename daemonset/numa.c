@@ -34,8 +34,12 @@ static bool several(hwloc_topology_t t)
 
 struct pl_numa *pl_numa_open(void)
 {
-	struct pl_numa *n = calloc(1, sizeof(*n));
+	struct pl_numa *n;
 
+	/* The usual machine spares what hwloc takes to find that out. */
+	if (access("/sys/devices/system/node/node1", F_OK) < 0)
+		return NULL;
+	n = calloc(1, sizeof(*n));
 	if (!n || hwloc_topology_init(&n->topology) < 0) {
 		free(n);
 		return NULL;
