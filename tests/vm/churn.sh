@@ -17,9 +17,9 @@ guest='held() {
 }
 holds() { [ "$(held)" = "$1" ]; }
 same() {
-	wait_for 10 holds "$1" && return
+	wait_for 60 holds "$1" && return
 	echo "before: $1"
-	echo "now:    $(held)"
+	echo "now:    $(held), $(lanes) lanes"
 	return 1
 }
 # Each lane of another direction has its own program.
@@ -84,7 +84,8 @@ churn() {
 	vm_check 1 "and leave nothing, either" 'same "$MANY"'
 	vm_check 1 "the others went on" 'moves many one && nothing_failed'
 	vm_check 1 "and end" 'ends many &&
-		[ $(grep -c "^ok" $T/many.out) = '$LANES' ] && same "$ONE"'
+		[ $(grep -c "^ok" $T/many.out) = '$LANES' ] &&
+		wait_for 60 has_lanes 1 && same "$ONE"'
 	vm_check 1 "agents have nothing to complain about" \
 		'! grep -E "error|broke the rules" $T/n?/agent.log'
 	vm_stop 1
