@@ -68,10 +68,12 @@ churn() {
 		soon serve_a listening && soon serve_c listening &&
 		soon serve_b listening'
 	vm_do 1 "$guest"
-	# The first lane makes what all of them share.
+	# The first ones make what all of them share.
 	vm_check 1 "a lane" 'run b one talk 10.88.2.10 1 100
-		soon one "talking verbs" && moves one && ONE=$(held) && echo $ONE' ||
-		return 1
+		soon one "talking verbs" && moves one && run d few talk 10.88.1.11 5 10000
+		soon few "talking verbs" && moves few && ends few &&
+		wait_for 30 has_lanes 1' || return 1
+	vm_do 1 'sleep 3; ONE=$(held)'
 	VM_TIMEOUT=240 vm_check 1 "$LANES lanes" "run d many talk 10.88.1.11 $LANES 10000
 		wait_for 30 printed many 'talking verbs' &&
 		has_lanes $((LANES + 1)) && by_verbs"' && moves many || { show; false; }' ||
