@@ -2,11 +2,13 @@
  * tests/system/flip_bit.c - one wrong bit in another process's memory
  *
  *   flip_bit PID   flips a bit in the middle of the mapping that PID may write
- *                  and has most memory in, the third byte of a word there
+ *                  and has most memory in, of its regions if it has some, the
+ *                  third byte of a word there
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,14 +27,21 @@ static int fail(const char *what)
 static uint64_t middle_of_largest(FILE *smaps)
 {
 	uint64_t from = 0, to = 0, rss, most = 0, at = 0;
+	bool is_region = false, in_region = false;
 	char line[512], mode[8] = "";
 
 	while (fgets(line, sizeof(line), smaps)) {
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to,
-			   mode) == 3 ||
-		    sscanf(line, "Rss: %" SCNu64, &rss) != 1 ||
-		    mode[1] != 'w' || from < PROGRAMS || rss <= most)
+			   mode) == 3) {
+			is_region = strstr(line, "memfd:podlane-region");
 			continue;
+		}
+		if (sscanf(line, "Rss: %" SCNu64, &rss) != 1 ||
+		    mode[1] != 'w' || from < PROGRAMS ||
+		    is_region < in_region ||
+		    (is_region == in_region && rss <= most))
+			continue;
+		in_region = is_region;
 		most = rss;
 		at = from + (to - from) / 2;
 	}
