@@ -85,7 +85,7 @@ churn() {
 	vm_check 1 "regions, too" regions
 	vm_check 1 "and leave nothing, either" 'same "$MANY"'
 	vm_check 1 "the others went on" 'moves many one && nothing_failed'
-	vm_check 1 "and end" 'ends many &&
+	VM_TIMEOUT=240 vm_check 1 "and end" 'ends many &&
 		[ $(grep -c "^ok" $T/many.out) = '$LANES' ] &&
 		wait_for 60 has_lanes 1 && same "$ONE"'
 	vm_check 1 "agents have nothing to complain about" \
