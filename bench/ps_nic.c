@@ -17,6 +17,7 @@
 #include "common/json.h"
 #include "common/netns.h"
 #include "common/util.h"
+#include "bench/ps_outcome.h"
 
 #define PROC_FILE_MAX (1u << 20)
 
@@ -52,16 +53,12 @@ static uint32_t speed_of(int fd, const char *name)
 
 static void read_offloads(int fd, const char *name, char *list, size_t size)
 {
-	size_t len = 0;
-
 	list[0] = '\0';
 	for (size_t i = 0; i < PL_ARRAY_SIZE(offloads); i++) {
 		struct ethtool_value v = { .cmd = offloads[i].cmd };
 
-		if (ask(fd, name, &v) < 0 || !v.data || len >= size)
-			continue;
-		len += (size_t)snprintf(list + len, size - len, "%s%s",
-					len ? "+" : "", offloads[i].name);
+		if (ask(fd, name, &v) == 0 && v.data)
+			ps_outcome_list(list, size, offloads[i].name);
 	}
 }
 
@@ -135,14 +132,6 @@ void ps_nic_of(const char *addr, struct ps_nic *n)
 
 /* --- as JSON and text --- */
 
-static void add_text(cJSON *o, const char *key, const char *text)
-{
-	if (text[0])
-		cJSON_AddStringToObject(o, key, text);
-	else
-		cJSON_AddNullToObject(o, key);
-}
-
 static const struct ps_nic none;
 
 /* Members stand there all the time, so that rows of CSV agree. */
@@ -151,8 +140,8 @@ void ps_nic_add(cJSON *obj, const char *key, const struct ps_nic *n)
 	cJSON *o = cJSON_AddObjectToObject(obj, key);
 
 	n = n ? n : &none;
-	add_text(o, "name", n->name);
-	add_text(o, "driver", n->driver);
+	pl_json_add_text(o, "name", n->name);
+	pl_json_add_text(o, "driver", n->driver);
 	if (n->mbit_per_s)
 		cJSON_AddNumberToObject(o, "mbit_per_s", n->mbit_per_s);
 	else
@@ -161,7 +150,7 @@ void ps_nic_add(cJSON *obj, const char *key, const struct ps_nic *n)
 		cJSON_AddNumberToObject(o, "mtu", n->mtu);
 	else
 		cJSON_AddNullToObject(o, "mtu");
-	add_text(o, "offloads", n->offloads);
+	pl_json_add_text(o, "offloads", n->offloads);
 }
 
 static int read_text(const cJSON *o, const char *key, char *buf, size_t size)

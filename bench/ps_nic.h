@@ -30,7 +30,7 @@ int ps_nic_probe_in(const char *netns, const char *name, struct ps_nic *n,
  */
 void ps_nic_of(const char *addr, struct ps_nic *n);
 
-/* As a member of obj; null when n->name is "". */
+/* As a member of obj, whose members are null where n is NULL or lacks them. */
 void ps_nic_add(cJSON *obj, const char *key, const struct ps_nic *n);
 /* The reverse. -EPROTO: o is none of those. */
 int ps_nic_read(const cJSON *o, struct ps_nic *n);

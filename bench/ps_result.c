@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/util.h"
 #include "bench/ps_formula.h"
 #include "bench/ps_role.h"
@@ -142,14 +143,6 @@ static void add_limit(cJSON *obj, const char *key, double v)
 	add(obj, key, v > 0 ? v : NAN);
 }
 
-static void add_text(cJSON *obj, const char *key, const char *text)
-{
-	if (text[0])
-		cJSON_AddStringToObject(obj, key, text);
-	else
-		cJSON_AddNullToObject(obj, key);
-}
-
 static void add_machine(cJSON *doc, const struct ps_bench *b)
 {
 	const struct ps_machine *m = &b->machine;
@@ -160,11 +153,11 @@ static void add_machine(cJSON *doc, const struct ps_bench *b)
 	cJSON_AddStringToObject(o, "cpu", m->cpu);
 	add(o, "cores", m->cores);
 	tcp = cJSON_AddObjectToObject(o, "congestion_control");
-	add_text(tcp, "sysctl", m->congestion);
-	add_text(tcp, "overlay_sockets", m->overlay_congestion);
-	add_text(tcp, "carrier", m->carrier_congestion);
-	add_text(o, "default_qdisc", m->qdisc);
-	add_text(o, "carrier", m->carrier);
+	pl_json_add_text(tcp, "sysctl", m->congestion);
+	pl_json_add_text(tcp, "overlay_sockets", m->overlay_congestion);
+	pl_json_add_text(tcp, "carrier", m->carrier_congestion);
+	pl_json_add_text(o, "default_qdisc", m->qdisc);
+	pl_json_add_text(o, "carrier", m->carrier);
 	ps_nic_add(o, "wire", &m->wire);
 }
 
@@ -198,8 +191,8 @@ static void add_paths(cJSON *o, const struct ps_result *r)
 
 	cJSON_AddStringToObject(o, "path", r->path);
 	paths = cJSON_AddObjectToObject(o, "paths");
-	add_text(paths, "gradients", r->grad_path);
-	add_text(paths, "parameters", r->param_path);
+	pl_json_add_text(paths, "gradients", r->grad_path);
+	pl_json_add_text(paths, "parameters", r->param_path);
 	ps_nic_add(o, "nic", &r->nic);
 }
 

@@ -76,6 +76,14 @@ int pl_json_load(const char *path, cJSON **out, struct pl_err *err)
 	return rc;
 }
 
+void pl_json_add_text(cJSON *obj, const char *key, const char *text)
+{
+	if (text[0])
+		cJSON_AddStringToObject(obj, key, text);
+	else
+		cJSON_AddNullToObject(obj, key);
+}
+
 int pl_json_save(const char *path, const cJSON *doc, mode_t mode,
 		 struct pl_err *err)
 {

@@ -20,6 +20,8 @@
 int pl_json_parse(const char *text, size_t len, cJSON **out,
 		  struct pl_err *err);
 int pl_json_load(const char *path, cJSON **out, struct pl_err *err);
+/* A member of obj, null where the text is empty. */
+void pl_json_add_text(cJSON *obj, const char *key, const char *text);
 /* As pl_file_replace. doc NULL: there was no memory for it. */
 int pl_json_save(const char *path, const cJSON *doc, mode_t mode,
 		 struct pl_err *err);

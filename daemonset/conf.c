@@ -373,7 +373,6 @@ static int read_section(const char *path, const cJSON *top,
 	return 0;
 }
 
-/* Which registry, and whether it has what it needs. */
 /* What counts only with the API would else be ignored without a word. */
 static int check_kube_keys(const cJSON *registry, struct pl_err *err)
 {
@@ -388,6 +387,7 @@ static int check_kube_keys(const cJSON *registry, struct pl_err *err)
 	return 0;
 }
 
+/* Which registry, and whether it has what it needs. */
 static int check_registry(const cJSON *top, struct pl_agent_conf *c,
 			  struct pl_err *err)
 {

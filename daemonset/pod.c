@@ -52,8 +52,8 @@ void pl_pod_complain(struct pl_pod *pod, const char *fmt, ...)
 	va_end(ap);
 	pl_warn("pod=%s/%s netns=%llu: %s%s", pod->ns, pod->name,
 		(unsigned long long)pod->id.ino, text,
-		s->n == COMPLAINTS ? " (more of these in the next "
-					       "minute are not shown)" : "");
+		s->n == COMPLAINTS ? " (more of these in the next minute are "
+				     "not shown)" : "");
 }
 
 const struct pl_addr *pl_pod_addr(const struct pl_pod *pod, uint8_t family)
